@@ -1,0 +1,20 @@
+//! The words every other crate speaks: ids, limits, states, isolation levels and
+//! capabilities. Pure data and pure functions; no I/O, no async runtime.
+
+mod capabilities;
+mod id;
+mod isolation;
+mod limits;
+mod provider;
+mod status;
+mod workspace;
+
+pub use capabilities::{Capabilities, Enforcement, FreeResources, LimitEnforcement, StartupMillis};
+pub use id::{InstallationId, ParseIdError, WorkspaceId};
+pub use isolation::IsolationLevel;
+pub use limits::{ByteSize, Cpu, ParseLimitError, ResourceLimits};
+pub use provider::{ProviderChoice, ProviderKind};
+pub use status::WorkspaceStatus;
+pub use workspace::{
+    ContainerType, DeploymentMode, DiskEnforcement, Lifecycle, NetworkMode, Persistence, UnknownName,
+};
