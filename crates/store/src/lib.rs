@@ -1,0 +1,45 @@
+//! Where the control plane remembers: one trait, [`Store`], and SQLite behind it.
+//!
+//! ```text
+//!   workspaces, api                  what they see: rows, updates, typed errors
+//!        │
+//!        ▼
+//!   trait Store ◄── sqlite::SqliteStore ──► one file, WAL, one writer, few readers
+//!        │                  │
+//!        │                  └── vault: what is secret is sealed before it is written
+//!        ▼
+//!   tests/store/suite        every rule of the trait as a check over `&dyn Store`
+//! ```
+//!
+//! Two promises carry the rest of the system. **What was acknowledged is durable**: when a
+//! write returns, a `kill -9` or a power cut does not undo it. **A claim is exact**: the
+//! concurrency limit is counted and taken in the same transaction, so that it cannot be
+//! exceeded however many requests race for the last place.
+//!
+//! No type of the database driver appears in this interface.
+
+mod clock;
+mod error;
+mod installation;
+mod listing;
+mod secret;
+pub mod sqlite;
+mod store;
+mod token;
+mod vault;
+mod workspace;
+mod workspace_update;
+
+pub use clock::now;
+pub use error::{
+    ClaimResumeError, InsertTokenError, InsertWorkspaceError, OpenError, Operation, StoreError,
+    UpdateWorkspaceError,
+};
+pub use installation::Installation;
+pub use listing::{ParseCursorError, WorkspaceCursor, WorkspaceFilter, WorkspacePage};
+pub use secret::{Environment, SecretKey, SecretKeyLengthError};
+pub use store::{Store, Touch};
+pub use token::{ApiToken, TokenHash, TokenId, TokenKind, UnknownTokenKind};
+pub use vault::{KeyId, Place, Vault, VaultError};
+pub use workspace::{AttemptOutcome, AttemptRecord, WorkspaceError, WorkspaceRow};
+pub use workspace_update::{ErrorUpdate, WarningsUpdate, WorkspaceUpdate};

@@ -1,0 +1,117 @@
+//! The trait every database implements.
+
+use std::num::NonZeroU32;
+
+use async_trait::async_trait;
+use emergent_types::WorkspaceId;
+use time::OffsetDateTime;
+
+use crate::{
+    ApiToken, ClaimResumeError, InsertTokenError, InsertWorkspaceError, Installation, StoreError, TokenHash,
+    UpdateWorkspaceError, WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow, WorkspaceUpdate,
+};
+
+/// That a workspace was used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Touch {
+    /// Which one.
+    pub id: WorkspaceId,
+    /// When.
+    pub last_used_at: OffsetDateTime,
+    /// When it ends now; `None` is never.
+    pub expires_at: Option<OffsetDateTime>,
+}
+
+/// Where the control plane remembers.
+///
+/// Rules that hold for every method:
+///
+/// - **Atomic.** A method that writes is one transaction: it happens entirely or not at all,
+///   and nobody sees it half done. On error nothing has changed.
+/// - **Durable.** When a write has returned `Ok`, it survives a `kill -9` of this process and
+///   a loss of power.
+/// - **Read your writes.** A read that starts after a write returned sees it.
+/// - **Cancellation.** Dropping the returned future leaves the write done or not done, never
+///   half done, and the store usable; whoever drops it must look to know which.
+/// - **Concurrency.** Any number of tasks may call at once. Writes queue; reads do not wait
+///   for writes.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Who this installation is. Made when the database was first opened; the same ever
+    /// after.
+    fn installation(&self) -> &Installation;
+
+    /// Writes a new row. Where it [takes a place](WorkspaceRow::takes_a_place), the places
+    /// are counted and this one is taken in the same transaction: with `max_active` taken
+    /// already, the answer is [`InsertWorkspaceError::LimitReached`].
+    async fn insert_workspace(&self, row: &WorkspaceRow, max_active: u32)
+    -> Result<(), InsertWorkspaceError>;
+
+    /// Moves a stopped workspace to `resuming`, under the same limit as
+    /// [`insert_workspace`](Self::insert_workspace) and in one transaction. Returns the row
+    /// as it is now.
+    ///
+    /// Of several callers at once, one gets the row and the others
+    /// [`ClaimResumeError::WrongStatus`].
+    async fn claim_resume(&self, id: WorkspaceId, max_active: u32) -> Result<WorkspaceRow, ClaimResumeError>;
+
+    /// Changes a row and returns it as it is now. With `expected_status` it is a
+    /// compare-and-set.
+    ///
+    /// An update cannot make an inactive agent workspace active: that would go past the
+    /// limit, see [`UpdateWorkspaceError::PlaceNotClaimed`].
+    async fn update_workspace(
+        &self,
+        id: WorkspaceId,
+        update: WorkspaceUpdate,
+    ) -> Result<WorkspaceRow, UpdateWorkspaceError>;
+
+    /// Records the use of many workspaces in one transaction. `last_used_at` never moves
+    /// back; `expires_at` is set as given, but for persistent workspaces, which have none. Ids without a row are passed over, because a
+    /// workspace may be gone by the time its last use is written. Of several for
+    /// one id, the last counts. Returns how many rows there were.
+    async fn touch_workspaces(&self, touches: &[Touch]) -> Result<u64, StoreError>;
+
+    /// One row.
+    async fn get_workspace(&self, id: WorkspaceId) -> Result<Option<WorkspaceRow>, StoreError>;
+
+    /// A page of rows, newest first. A walk from the first page to the last sees every row
+    /// that matches and is there throughout exactly once, whatever else comes and goes.
+    async fn list_workspaces(
+        &self,
+        filter: WorkspaceFilter,
+        after: Option<WorkspaceCursor>,
+        limit: NonZeroU32,
+    ) -> Result<WorkspacePage, StoreError>;
+
+    /// Every row, oldest first, as of one moment: what should exist.
+    ///
+    /// One unreadable row fails the whole call. Passing it over would make its sandbox look
+    /// like an orphan, and orphans are destroyed.
+    async fn workspaces_for_reconcile(&self) -> Result<Vec<WorkspaceRow>, StoreError>;
+
+    /// Ephemeral workspaces whose time is over at `now` and that can be destroyed from where
+    /// they are (`ready`, `stopped`, `failed`), longest expired first, `limit` at most.
+    async fn expired(&self, now: OffsetDateTime, limit: NonZeroU32) -> Result<Vec<WorkspaceId>, StoreError>;
+
+    /// Removes a row, whatever its status. Returns whether there was one, so it can be
+    /// repeated.
+    async fn delete_workspace(&self, id: WorkspaceId) -> Result<bool, StoreError>;
+
+    /// How many places are taken.
+    async fn count_active(&self) -> Result<u32, StoreError>;
+
+    /// Writes a new token.
+    async fn insert_token(&self, token: &ApiToken) -> Result<(), InsertTokenError>;
+
+    /// The token with this hash, expired or not.
+    async fn find_token_by_hash(&self, hash: &TokenHash) -> Result<Option<ApiToken>, StoreError>;
+
+    /// One cheap round trip to the database.
+    async fn health(&self) -> Result<(), StoreError>;
+
+    /// Finishes what is queued and closes the database tidily. Every later call answers
+    /// [`StoreError::Closed`]. Not needed for durability: a store that is just dropped, or
+    /// killed, loses nothing.
+    async fn close(&self);
+}

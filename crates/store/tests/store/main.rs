@@ -1,0 +1,8 @@
+//! The store's tests: one suite for every database, and what only SQLite can be asked.
+
+#![expect(clippy::unwrap_used, reason = "in a test, a panic with a line is the report")]
+
+mod sqlite_kill;
+mod sqlite_open;
+mod sqlite_suite;
+mod suite;
