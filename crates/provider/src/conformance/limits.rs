@@ -1,0 +1,119 @@
+//! Limits: each is reached from inside, and the sandbox goes on.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use emergent_agent_client::AgentError;
+use emergent_types::Cpu;
+
+use super::{Subject, TestSandbox};
+
+/// Allocates and touches far more than the limit.
+const HOG: &str = "python3 -c 'x = bytearray(1 << 30); print(len(x))'";
+
+/// Proves: LIFE-17
+pub async fn memory_beyond_the_limit_kills_the_process_only(subject: &Subject) {
+    let sandbox = subject.sandbox().await;
+    sandbox
+        .client
+        .start_process(&emergent_agent_client::CommandSpec::shell("sleep 600"))
+        .await
+        .expect("starts");
+    let outcome = sandbox.run(HOG).await;
+    assert_ne!(outcome.exit.code, 0, "{outcome:?}");
+    assert!(outcome.exit.oom_killed, "{outcome:?}");
+    assert_eq!(sandbox.sh("echo alive").await, "alive");
+    let processes = sandbox.client.list_processes().await.expect("lists");
+    assert!(processes.iter().all(|process| process.exit.is_none()), "a bystander died: {processes:?}");
+    assert!(!sandbox.run("true").await.exit.oom_killed, "an old event is not a new one");
+}
+
+/// A file in /tmp is memory.
+pub async fn memory_on_tmpfs_counts(subject: &Subject) {
+    let sandbox = subject.sandbox().await;
+    for folder in ["/tmp", "/dev/shm"] {
+        let outcome = sandbox.run(&format!("head -c 1G /dev/zero > {folder}/big")).await;
+        assert_ne!(outcome.exit.code, 0, "1 GiB fits into {folder}: {outcome:?}");
+        sandbox.sh(&format!("rm -f {folder}/big; echo fine")).await;
+    }
+}
+
+async fn fill(sandbox: &TestSandbox, folder: &str) {
+    let limit = sandbox.spec.limits.disk.bytes();
+    let outcome = sandbox.run(&format!("mkdir -p {folder} && cat /dev/zero > {folder}/filler")).await;
+    assert_ne!(outcome.exit.code, 0);
+    assert!(outcome.stderr.to_text().contains("No space left"), "{folder}: {}", outcome.stderr.to_text());
+    let size: u64 = sandbox.sh(&format!("stat -c %s {folder}/filler")).await.parse().expect("a number");
+    assert!(size < limit && size > limit / 3, "{folder}: {size} of {limit}");
+}
+
+/// Proves: LIFE-18
+pub async fn a_full_disk_is_enospc_everywhere(subject: &Subject) {
+    let sandbox = subject.sandbox().await;
+    sandbox.sh("echo readable > before").await;
+    for folder in
+        [sandbox.path("full"), "/root/full".to_owned(), "/home/full".to_owned(), "/var/full".to_owned()]
+    {
+        fill(&sandbox, &folder).await;
+        assert_eq!(sandbox.sh("cat before").await, "readable");
+        sandbox.sh(&format!("rm -r {folder}")).await;
+    }
+    sandbox.sh("echo writable > after").await;
+}
+
+/// Empty files cannot fill the host either.
+pub async fn inodes_run_out_too(subject: &Subject) {
+    let sandbox = subject.sandbox().await;
+    let outcome = sandbox
+        .run("python3 -c 'import os\nos.mkdir(\"many\")\nfor i in range(10**6): open(f\"many/{i}\", \"w\").close()'")
+        .await;
+    assert_ne!(outcome.exit.code, 0);
+    assert!(outcome.stderr.to_text().contains("No space left"), "{}", outcome.stderr.to_text());
+    sandbox.sh("rm -r many && touch again").await;
+}
+
+/// A write that does not fit changes nothing.
+pub async fn a_full_disk_leaves_the_old_content(subject: &Subject) {
+    let sandbox = subject.sandbox().await;
+    sandbox.client.write_file("kept", Bytes::from_static(b"old")).await.expect("fits");
+    sandbox.run("cat /dev/zero > filler").await;
+    let big = Bytes::from(vec![b'n'; 4 << 20]);
+    let error = sandbox.client.write_file("kept", big).await.expect_err("does not fit");
+    assert!(matches!(&error, AgentError::Failed { code, .. } if code.as_str() == "no_space"), "{error}");
+    assert_eq!(sandbox.sh("cat kept; ls -A").await, "oldfiller\nkept");
+}
+
+/// A fork bomb hits the process limit; the agent still answers and can end it.
+pub async fn a_fork_bomb_stays_inside(subject: &Subject) {
+    let sandbox = subject.sandbox().await;
+    let bomb = "bomb() { bomb | bomb & }; bomb; sleep 600";
+    let outcome = sandbox.run_for(bomb, Duration::from_secs(3)).await;
+    assert!(outcome.timed_out || outcome.exit.code != 0, "{outcome:?}");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        match sandbox
+            .client
+            .exec(&emergent_agent_client::CommandSpec::shell("echo alive"), Default::default())
+            .await
+        {
+            Ok(outcome) if outcome.stdout.to_text() == "alive\n" => break,
+            other => assert!(Instant::now() < deadline, "the sandbox did not recover: {other:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Proves: LIFE-16
+pub async fn cpu_time_is_throttled(subject: &Subject) {
+    let mut spec = subject.spec();
+    spec.limits.cpu = Cpu::from_millis(250);
+    let sandbox = subject.sandbox_with(spec).await;
+    // Bash counts its own processor time; the wall clock is ours.
+    let started = Instant::now();
+    let spent = sandbox
+        .sh("python3 -c 'import time\nend=time.time()+3\nwhile time.time()<end: pass\nprint(time.process_time())'")
+        .await;
+    let wall = started.elapsed().as_secs_f64();
+    let share = spent.parse::<f64>().expect("a number") / wall;
+    assert!(share < 0.40, "used {share:.2} of a CPU with a limit of 0.25");
+}

@@ -1,0 +1,154 @@
+//! The suite that every provider runs against itself. What it checks is the contract of
+//! [`WorkspaceProvider`](crate::WorkspaceProvider) and of the tools that work over its
+//! streams, so that a workspace behaves the same wherever it is.
+//!
+//! A provider's tests say who they are and which parts apply:
+//!
+//! ```ignore
+//! emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, streams, limits, isolation);
+//! ```
+//!
+//! where `crate::subject` is an `async fn() -> Subject`. Every check becomes a test of its own.
+
+pub mod exec;
+pub mod files;
+pub mod isolation;
+pub mod lifecycle;
+pub mod limits;
+pub mod streams;
+mod subject;
+
+pub use subject::{Subject, TestSandbox};
+
+/// Turns the checks of the named parts into tests of the calling crate.
+#[macro_export]
+macro_rules! conformance_tests {
+    ($subject:path; $($part:ident),+ $(,)?) => {
+        $($crate::conformance_part!($part, $subject);)+
+    };
+}
+
+/// The checks of one part, by name. A check that is not listed here is not run, so a test in
+/// this module compares the lists with the source.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_part {
+    (lifecycle, $subject:path) => {
+        $crate::conformance_checks!(lifecycle, $subject;
+            a_created_sandbox_answers,
+            create_is_idempotent,
+            stop_and_resume_keep_what_they_promise,
+            stop_ends_every_process,
+            stop_and_resume_are_idempotent,
+            resume_without_a_disk_is_not_found,
+            a_stopped_sandbox_cannot_be_connected_to,
+            destroy_leaves_nothing_and_is_idempotent,
+            destroy_of_a_stopped_sandbox_leaves_nothing,
+            destroy_while_busy_ends_the_call,
+            list_shows_running_and_stopped,
+            concurrent_creates_do_not_disturb_each_other,
+            a_cancelled_create_can_be_destroyed,
+            capabilities_are_true_of_the_sandbox);
+    };
+    (exec, $subject:path) => {
+        $crate::conformance_checks!(exec, $subject;
+            output_and_exit_code,
+            environment_and_workdir,
+            arguments_are_data,
+            an_account_of_the_sandbox,
+            a_timeout_kills_the_whole_tree,
+            a_dropped_call_kills_the_whole_tree,
+            output_is_bounded_with_head_and_tail,
+            invalid_utf8_is_an_answer,
+            a_background_child_does_not_delay_the_answer,
+            background_processes_outlive_the_connection,
+            background_processes_are_signalled_with_their_children,
+            bad_requests_are_refused_and_run_nothing,
+            many_commands_at_once);
+    };
+    (files, $subject:path) => {
+        $crate::conformance_checks!(files, $subject;
+            written_content_is_read_back,
+            pages_go_on_where_they_ended,
+            a_folder_is_listed,
+            a_binary_file_is_named_as_such,
+            a_missing_file_has_near_names,
+            odd_paths_are_data,
+            special_files_do_not_hang,
+            an_overwrite_keeps_the_mode);
+    };
+    (streams, $subject:path) => {
+        $crate::conformance_checks!(streams, $subject;
+            stalled_readers_do_not_stall_others,
+            a_flood_of_output_leaves_other_calls_alone,
+            a_lost_stream_is_dialled_again,
+            a_wrong_key_is_refused,
+            nothing_is_served_before_the_greeting,
+            an_unknown_generation_is_refused);
+    };
+    (limits, $subject:path) => {
+        $crate::conformance_checks!(limits, $subject;
+            memory_beyond_the_limit_kills_the_process_only,
+            memory_on_tmpfs_counts,
+            a_full_disk_is_enospc_everywhere,
+            inodes_run_out_too,
+            a_full_disk_leaves_the_old_content,
+            a_fork_bomb_stays_inside,
+            cpu_time_is_throttled);
+    };
+    (isolation, $subject:path) => {
+        $crate::conformance_checks!(isolation, $subject;
+            the_host_is_not_visible,
+            namespaces_are_its_own,
+            privileges_are_few,
+            nothing_is_reachable_when_isolated,
+            sandboxes_do_not_see_each_other,
+            system_folders_cannot_be_changed);
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_checks {
+    ($part:ident, $subject:path; $($check:ident),+ $(,)?) => {
+        mod $part {
+            $(
+                #[test]
+                fn $check() {
+                    $crate::conformance::Subject::run(|| $subject(), |subject| {
+                        Box::pin($crate::conformance::$part::$check(subject))
+                    });
+                }
+            )+
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    /// Every `pub async fn` of a part is in the macro above, and the other way round.
+    #[test]
+    fn no_check_is_forgotten() {
+        let listing = include_str!("mod.rs");
+        for (part, source) in [
+            ("lifecycle", include_str!("lifecycle.rs")),
+            ("exec", include_str!("exec.rs")),
+            ("files", include_str!("files.rs")),
+            ("streams", include_str!("streams.rs")),
+            ("limits", include_str!("limits.rs")),
+            ("isolation", include_str!("isolation.rs")),
+        ] {
+            let start = listing.find(&format!("conformance_checks!({part}, $subject;")).unwrap();
+            let end = start + listing[start..].find(");").unwrap();
+            let mut listed: Vec<_> = listing[start..end].split([';', ',']).skip(2).map(str::trim).collect();
+            let mut written: Vec<_> = source
+                .lines()
+                .filter_map(|line| line.strip_prefix("pub async fn "))
+                .filter_map(|line| line.split('(').next())
+                .collect();
+            listed.sort_unstable();
+            written.sort_unstable();
+            assert_eq!(listed, written, "checks of part {part}");
+        }
+    }
+}

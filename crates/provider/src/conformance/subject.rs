@@ -1,0 +1,213 @@
+//! Who is under test, and sandboxes that are removed whatever happens.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use emergent_agent_client::{
+    AgentClient, AgentDialer, AgentKey, AgentStream, CommandSpec, DialError, ExecOptions, ExecOutcome,
+    Greeting,
+};
+use emergent_types::{ByteSize, Cpu, NetworkMode, ResourceLimits, WorkspaceId};
+
+use crate::{ProviderError, Sandbox, SandboxSpec, WorkspaceProvider};
+
+/// A provider under test.
+pub struct Subject {
+    /// The provider.
+    pub provider: Arc<dyn WorkspaceProvider>,
+    /// Where the workspace folder must be, as seen by commands in the sandbox; `None` where a
+    /// fake cannot choose.
+    pub workspace_dir: Option<String>,
+    /// What sandboxes are made with unless a check says otherwise.
+    pub limits: ResourceLimits,
+    created: Mutex<Vec<WorkspaceId>>,
+    // Kept so that folders and daemons of the test live as long as the subject.
+    _keep: Box<dyn std::any::Any + Send + Sync>,
+}
+
+/// Keys of test sandboxes derive from this.
+const SECRET: &[u8] = b"conformance";
+
+impl Subject {
+    /// A subject; `keep` lives as long as it does.
+    pub fn new(
+        provider: Arc<dyn WorkspaceProvider>,
+        workspace_dir: Option<&str>,
+        keep: impl std::any::Any + Send + Sync,
+    ) -> Self {
+        Self {
+            provider,
+            workspace_dir: workspace_dir.map(str::to_owned),
+            limits: ResourceLimits {
+                cpu: Cpu::from_millis(2000),
+                memory: ByteSize::from_mib(256),
+                disk: ByteSize::from_mib(128),
+            },
+            created: Mutex::new(Vec::new()),
+            _keep: Box::new(keep),
+        }
+    }
+
+    /// Runs one check on a runtime of its own and removes every sandbox it made, also when it
+    /// fails.
+    pub fn run<S, F>(
+        make: impl FnOnce() -> S,
+        check: impl for<'a> FnOnce(&'a Subject) -> Pin<Box<dyn Future<Output = ()> + 'a>> + 'static,
+    ) where
+        S: Future<Output = F>,
+        F: Into<Self>,
+    {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime starts");
+        runtime.block_on(async {
+            let subject: Self = make().await.into();
+            let outcome = futures::FutureExt::catch_unwind(AssertUnwindSafe(check(&subject))).await;
+            subject.remove_all().await;
+            if let Err(panic) = outcome {
+                std::panic::resume_unwind(panic);
+            }
+            let left = subject.provider.list().await.expect("list works");
+            assert!(left.is_empty(), "left behind: {left:?}");
+        });
+    }
+
+    async fn remove_all(&self) {
+        let created: Vec<_> = std::mem::take(&mut *self.created.lock().expect("not poisoned"));
+        for id in created {
+            if let Err(error) = self.provider.destroy(id).await {
+                eprintln!("clean-up of {id}: {error}");
+            }
+        }
+    }
+
+    /// A specification with a new id, which will be cleaned up.
+    pub fn spec(&self) -> SandboxSpec {
+        let id = WorkspaceId::generate();
+        self.created.lock().expect("not poisoned").push(id);
+        SandboxSpec {
+            id,
+            limits: self.limits,
+            network: NetworkMode::Isolated,
+            base_image: None,
+            agent_key: AgentKey::derive(SECRET, id),
+        }
+    }
+
+    /// A running sandbox whose agent has answered.
+    pub async fn sandbox(&self) -> TestSandbox {
+        self.sandbox_with(self.spec()).await
+    }
+
+    /// A running sandbox made to a specification.
+    pub async fn sandbox_with(&self, spec: SandboxSpec) -> TestSandbox {
+        let sandbox = self.provider.create(&spec).await.expect("create works");
+        let client = self.client(&spec);
+        client.greet().await.expect("the agent answers");
+        let mut sandbox = TestSandbox { spec, sandbox, client, workspace_dir: String::new() };
+        sandbox.workspace_dir = sandbox.sh("pwd").await;
+        if let Some(expected) = &self.workspace_dir {
+            assert_eq!(sandbox.workspace_dir, *expected, "commands start in the workspace folder");
+        }
+        sandbox
+    }
+
+    /// Resumes a sandbox; its client dials again.
+    pub async fn resume(&self, sandbox: &TestSandbox) -> Sandbox {
+        let resumed = self.provider.resume(&sandbox.spec).await.expect("resume works");
+        sandbox.client.greet().await.expect("the agent answers after a resume");
+        resumed
+    }
+
+    /// A client for a sandbox, on a connection of its own.
+    pub fn client(&self, spec: &SandboxSpec) -> AgentClient {
+        self.client_with_key(spec, spec.agent_key.clone())
+    }
+
+    /// A client that presents the given key.
+    pub fn client_with_key(&self, spec: &SandboxSpec, key: AgentKey) -> AgentClient {
+        let dialer = Arc::new(ProviderDialer { provider: self.provider.clone(), id: spec.id });
+        let greeting = Greeting { key, environment: Default::default(), deadline_unix_ms: 0 };
+        AgentClient::new(dialer, greeting)
+    }
+}
+
+struct ProviderDialer {
+    provider: Arc<dyn WorkspaceProvider>,
+    id: WorkspaceId,
+}
+
+#[async_trait]
+impl AgentDialer for ProviderDialer {
+    async fn dial(&self) -> Result<AgentStream, DialError> {
+        self.provider
+            .connect(self.id)
+            .await
+            .map_err(|error: ProviderError| DialError { reason: error.to_string() })
+    }
+}
+
+/// A sandbox of a check.
+pub struct TestSandbox {
+    /// What it was made to.
+    pub spec: SandboxSpec,
+    /// What the provider reported.
+    pub sandbox: Sandbox,
+    /// Talks to its agent.
+    pub client: AgentClient,
+    workspace_dir: String,
+}
+
+impl TestSandbox {
+    /// Its id.
+    pub fn id(&self) -> WorkspaceId {
+        self.spec.id
+    }
+
+    /// A path in the workspace folder.
+    pub fn path(&self, relative: &str) -> String {
+        format!("{}/{relative}", self.workspace_dir)
+    }
+
+    /// Runs a shell command, which must be started; its exit code is the check's to judge.
+    pub async fn run(&self, command: &str) -> ExecOutcome {
+        self.run_for(command, Duration::from_secs(60)).await
+    }
+
+    /// Runs a shell command with a time limit.
+    pub async fn run_for(&self, command: &str, timeout: Duration) -> ExecOutcome {
+        let options = ExecOptions { timeout, ..ExecOptions::default() };
+        self.client
+            .exec(&CommandSpec::shell(command), options)
+            .await
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    }
+
+    /// Runs a shell command that must succeed; answers its trimmed standard output.
+    pub async fn sh(&self, command: &str) -> String {
+        let outcome = self.run(command).await;
+        assert_eq!(
+            outcome.exit.code,
+            0,
+            "{command:?}\nstdout: {}\nstderr: {}",
+            outcome.stdout.to_text(),
+            outcome.stderr.to_text()
+        );
+        outcome.stdout.to_text().trim_end().to_owned()
+    }
+}
+
+/// Waits until `condition` holds.
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    while !condition().await {
+        assert!(tokio::time::Instant::now() < deadline, "not within 10 s: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -1,0 +1,160 @@
+//! Why a provider could not do what it was asked.
+
+use std::fmt;
+use std::time::Duration;
+
+use emergent_types::{ProviderKind, WorkspaceId};
+
+/// What a provider was asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Make a sandbox.
+    Create,
+    /// Remove a sandbox.
+    Destroy,
+    /// End its processes.
+    Stop,
+    /// Start it again.
+    Resume,
+    /// Open a stream to its agent.
+    Connect,
+    /// Copy its disk.
+    Snapshot,
+    /// Make one from a copy.
+    Restore,
+    /// See what exists.
+    List,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Create => "create",
+            Self::Destroy => "destroy",
+            Self::Stop => "stop",
+            Self::Resume => "resume",
+            Self::Connect => "connect",
+            Self::Snapshot => "snapshot",
+            Self::Restore => "restore",
+            Self::List => "list",
+        })
+    }
+}
+
+/// Why a provider could not do what it was asked. Carries what a log line needs to stand
+/// alone.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderError {
+    /// There is no such sandbox (or, for a resume, no disk).
+    #[error("{provider}: workspace {id} does not exist here")]
+    NotFound {
+        /// Who was asked.
+        provider: ProviderKind,
+        /// For what.
+        id: WorkspaceId,
+    },
+    /// The sandbox is there but has no running processes.
+    #[error("{provider}: workspace {id} is not running")]
+    NotRunning {
+        /// Who was asked.
+        provider: ProviderKind,
+        /// For what.
+        id: WorkspaceId,
+    },
+    /// The provider cannot do this at all.
+    #[error("{provider}: {operation} is not supported (workspace {id})")]
+    Unsupported {
+        /// Who was asked.
+        provider: ProviderKind,
+        /// What was asked.
+        operation: Operation,
+        /// For what.
+        id: WorkspaceId,
+    },
+    /// The request names something that cannot be enforced here.
+    #[error("{provider}: {what} cannot be enforced here: {reason}")]
+    NotEnforceable {
+        /// Who was asked.
+        provider: ProviderKind,
+        /// The field of the request.
+        what: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// Something the provider needs is missing on this host.
+    #[error("{provider} is not available: {reason}")]
+    Unavailable {
+        /// Who was asked.
+        provider: ProviderKind,
+        /// What is missing.
+        reason: String,
+    },
+    /// The host has run out of something.
+    #[error("{provider}: out of {resource} for workspace {id}")]
+    Exhausted {
+        /// Who was asked.
+        provider: ProviderKind,
+        /// Of what.
+        resource: &'static str,
+        /// For what.
+        id: WorkspaceId,
+    },
+    /// It took too long and was given up.
+    #[error("{provider}: {operation} of workspace {id} took longer than {limit:?}")]
+    TimedOut {
+        /// Who was asked.
+        provider: ProviderKind,
+        /// What was asked.
+        operation: Operation,
+        /// For what.
+        id: WorkspaceId,
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// A step failed.
+    #[error("{provider}: {operation} of workspace {id} failed at {step}: {reason}")]
+    Step {
+        /// Who was asked.
+        provider: ProviderKind,
+        /// What was asked.
+        operation: Operation,
+        /// For what.
+        id: WorkspaceId,
+        /// Which step.
+        step: &'static str,
+        /// What it said.
+        reason: String,
+    },
+    /// The sandboxes of this installation could not be listed.
+    #[error("{provider}: cannot list sandboxes: {reason}")]
+    List {
+        /// Who was asked.
+        provider: ProviderKind,
+        /// What it said.
+        reason: String,
+    },
+}
+
+impl ProviderError {
+    /// The provider cannot do this at all.
+    pub fn unsupported(provider: ProviderKind, operation: Operation, id: WorkspaceId) -> Self {
+        Self::Unsupported { provider, operation, id }
+    }
+
+    /// Whether the same call may succeed later without anything being changed.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Exhausted { .. } | Self::TimedOut { .. } | Self::Step { .. } | Self::List { .. } => true,
+            Self::NotFound { .. }
+            | Self::NotRunning { .. }
+            | Self::Unsupported { .. }
+            | Self::NotEnforceable { .. }
+            | Self::Unavailable { .. } => false,
+        }
+    }
+
+    /// Whether another provider might manage what this one did not.
+    pub fn allows_fallback(&self) -> bool {
+        !matches!(self, Self::NotFound { .. } | Self::NotRunning { .. })
+    }
+}

@@ -1,0 +1,69 @@
+//! One sandbox of the fake: a folder, and the real agent while it runs.
+
+use std::io;
+use std::time::Duration;
+
+use emergent_agent::{Agent, Config};
+use emergent_agent_client::AgentStream;
+use tempfile::TempDir;
+use tokio::io::DuplexStream;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::SandboxSpec;
+
+/// How much a stream of the fake holds: little, so that flow control is felt.
+const PIPE_BYTES: usize = 64 << 10;
+
+pub(super) struct FakeSandbox {
+    folder: TempDir,
+    running: Option<Running>,
+}
+
+struct Running {
+    agent: Agent,
+    connections: mpsc::UnboundedSender<io::Result<DuplexStream>>,
+    server: JoinHandle<()>,
+}
+
+impl FakeSandbox {
+    pub(super) fn make() -> io::Result<Self> {
+        Ok(Self { folder: tempfile::Builder::new().prefix("emergent-fake-").tempdir()?, running: None })
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    pub(super) fn start(&mut self, spec: &SandboxSpec) {
+        if self.running.is_some() {
+            return;
+        }
+        let key = spec.agent_key.expose().try_into().expect("a key has its length");
+        let agent = Agent::new(Config::new(self.folder.path(), key));
+        let (connections, incoming) = mpsc::unbounded_channel();
+        let incoming = futures::stream::unfold(incoming, |mut incoming| async move {
+            incoming.recv().await.map(|stream| (stream, incoming))
+        });
+        let serving = agent.clone();
+        let server = tokio::spawn(async move {
+            let _ = serving.serve(incoming).await;
+        });
+        self.running = Some(Running { agent, connections, server });
+    }
+
+    /// Ends everything that runs; the folder stays.
+    pub(super) async fn stop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.server.abort();
+            running.agent.end_commands(Duration::ZERO).await;
+        }
+    }
+
+    pub(super) fn connect(&self) -> Option<AgentStream> {
+        let running = self.running.as_ref()?;
+        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+        running.connections.send(Ok(theirs)).ok()?;
+        Some(Box::new(ours))
+    }
+}

@@ -1,0 +1,70 @@
+//! The trait every provider implements.
+
+use async_trait::async_trait;
+use emergent_agent_client::AgentStream;
+use emergent_types::{Capabilities, ProviderKind, WorkspaceId};
+
+use crate::{Health, ObservedSandbox, Operation, ProviderError, Sandbox, SandboxSpec, SnapshotId};
+
+/// Makes and removes sandboxes.
+///
+/// Rules that hold for every method:
+///
+/// - **Names derive from ids.** Everything a provider makes outside this process carries the
+///   installation's id and the workspace's id, so that [`list`](Self::list) can find it
+///   after a crash at any point.
+/// - **Cancellation.** Dropping the returned future may leave a half-made or half-removed
+///   sandbox; it is visible in `list`, and `destroy` removes it. Nothing is left that `list`
+///   does not show.
+/// - **The guest is hostile.** No path, name or number that comes from inside a sandbox is
+///   used on the host.
+#[async_trait]
+pub trait WorkspaceProvider: Send + Sync {
+    /// Which provider this is.
+    fn kind(&self) -> ProviderKind;
+
+    /// What this provider can do on this host now. Cheap; may be asked before every create.
+    async fn capabilities(&self) -> Capabilities;
+
+    /// Whether creates are expected to work. Cheap enough for every 30 seconds, and bounded
+    /// by the caller's deadline.
+    async fn health(&self) -> Health;
+
+    /// Makes a sandbox and starts its agent. When this returns, [`connect`](Self::connect)
+    /// works.
+    ///
+    /// Idempotent by `spec.id`: a sandbox that is already running with that id is returned
+    /// as it is; a half-made one is removed first. On error nothing is left behind, unless
+    /// the error says otherwise by being retryable and `list` showing it.
+    async fn create(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError>;
+
+    /// Ends all processes and removes everything, disk included. The caller has already asked
+    /// the agent to quiesce. Idempotent: a sandbox that is not there is success.
+    async fn destroy(&self, id: WorkspaceId) -> Result<(), ProviderError>;
+
+    /// Ends all processes and keeps the disk. Idempotent: a stopped sandbox is success.
+    async fn stop(&self, id: WorkspaceId) -> Result<(), ProviderError>;
+
+    /// Makes a sandbox around a kept disk again, with the same limits, network and level.
+    /// Idempotent: a running sandbox is returned as it is. `NotFound` when there is no disk.
+    async fn resume(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError>;
+
+    /// Opens a new byte stream to the agent. May be called as often as needed; streams are
+    /// independent. `NotRunning` when the sandbox has no processes.
+    async fn connect(&self, id: WorkspaceId) -> Result<AgentStream, ProviderError>;
+
+    /// Takes a point-in-time copy of a sandbox's disk.
+    async fn snapshot(&self, id: WorkspaceId) -> Result<SnapshotId, ProviderError> {
+        Err(ProviderError::unsupported(self.kind(), Operation::Snapshot, id))
+    }
+
+    /// Makes a new sandbox from a snapshot. Network and level are those of `spec`, never
+    /// weaker than the snapshot's own.
+    async fn restore(&self, _snapshot: &SnapshotId, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
+        Err(ProviderError::unsupported(self.kind(), Operation::Restore, spec.id))
+    }
+
+    /// Everything of this installation that exists here: running, stopped or half made.
+    /// Nothing foreign is ever listed.
+    async fn list(&self) -> Result<Vec<ObservedSandbox>, ProviderError>;
+}
