@@ -1,0 +1,43 @@
+//! What was tried, and why it did not serve.
+
+use std::time::Duration;
+
+use emergent_types::ProviderKind;
+use time::OffsetDateTime;
+
+/// A provider that was considered and did not serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// Which.
+    pub provider: ProviderKind,
+    /// When it was considered.
+    pub started_at: OffsetDateTime,
+    /// How long that took.
+    pub duration: Duration,
+    /// Why not.
+    pub reason: String,
+}
+
+/// No provider served: every one that was considered, with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoProvider {
+    /// In the order of consideration.
+    pub attempts: Vec<Attempt>,
+    /// The same request may succeed later without anything being changed.
+    pub retryable: bool,
+    /// The request itself asks for what no provider here can enforce: `(field, reason)`. Only
+    /// set when every provider that was tried refused for such a reason.
+    pub not_enforceable: Option<(&'static str, String)>,
+}
+
+impl std::fmt::Display for NoProvider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("no provider could create the workspace")?;
+        for attempt in &self.attempts {
+            write!(f, "; {}: {}", attempt.provider, attempt.reason)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for NoProvider {}
