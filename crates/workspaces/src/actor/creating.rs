@@ -1,0 +1,124 @@
+//! From intent to a sandbox whose agent answers.
+
+use emergent_agent_client::AgentClient;
+use emergent_orchestrator::{Attempt, Demand, NoProvider, Placement};
+use emergent_store::{AttemptOutcome, AttemptRecord, WarningsUpdate, WorkspaceUpdate};
+use emergent_types::WorkspaceStatus;
+
+use super::{Actor, CreateReply, Interrupted, Phase};
+use crate::CreateError;
+
+impl Actor {
+    pub(super) async fn creating(&mut self, reply: Option<CreateReply>) -> Phase {
+        let demand = self.demand();
+        let spec = self.spec();
+        let orchestrator = self.context.orchestrator.clone();
+        let place = async move { orchestrator.place(&demand, &spec).await };
+        // A future of this size would sit in every other await of the actor.
+        let placed = match self.interruptible(Box::pin(place), &mut Vec::new()).await {
+            Err(interrupted) => return self.cancelled(interrupted, reply),
+            Ok(Err(no_provider)) => return self.no_provider(no_provider, reply).await,
+            Ok(Ok(placement)) => placement,
+        };
+        let Some(provider) = self.context.orchestrator.provider(placed.provider) else {
+            return self.fail("provider_gone", format!("provider {} has gone", placed.provider)).await;
+        };
+        // Recorded before the agent is spoken to: a crash from here on finds the provider.
+        self.record(placed_update(&placed)).await;
+        let client = self.agent_client(provider);
+        let greet = {
+            let client = client.clone();
+            async move { client.greet().await }
+        };
+        match self.interruptible(Box::pin(greet), &mut Vec::new()).await {
+            Err(interrupted) => self.cancelled(interrupted, reply),
+            Ok(Ok(_)) => self.created(client, reply).await,
+            Ok(Err(error)) => {
+                let error = CreateError::AgentSilent { id: self.id, reason: error.to_string() };
+                self.give_up("agent_unreachable", error, reply).await
+            }
+        }
+    }
+
+    fn demand(&self) -> Demand {
+        let row = self.row();
+        Demand {
+            container_type: row.container_type,
+            deployment_mode: row.deployment_mode,
+            choice: row.requested_provider,
+            preferred: self.context.options.preferred_provider,
+            min_isolation: row.min_isolation,
+        }
+    }
+
+    async fn created(&mut self, client: AgentClient, reply: Option<CreateReply>) -> Phase {
+        self.presence.set_agent(Some(client));
+        self.presence.activity.note();
+        // From here on the workspace is promised: it survives a crash.
+        self.record(WorkspaceUpdate::to_status(WorkspaceStatus::Ready)).await;
+        let row = self.row();
+        tracing::info!(workspace = %self.id, provider = %row.provider, isolation = ?row.isolation,
+            "workspace {} is ready on {}", self.id, row.provider);
+        if let Some(reply) = reply {
+            let _ = reply.send(Ok(row));
+        }
+        Phase::Ready
+    }
+
+    fn cancelled(&self, interrupted: Interrupted, reply: Option<CreateReply>) -> Phase {
+        if let Some(reply) = reply {
+            let _ = reply.send(Err(CreateError::Destroyed { id: self.id }));
+        }
+        Phase::Destroying { replies: vec![interrupted.0] }
+    }
+
+    async fn no_provider(&mut self, failure: NoProvider, reply: Option<CreateReply>) -> Phase {
+        let attempts = Some(failure.attempts.iter().map(attempt_record).collect());
+        self.record(WorkspaceUpdate { attempts, ..WorkspaceUpdate::default() }).await;
+        let error = match failure.not_enforceable.clone() {
+            Some((field, reason)) => CreateError::NotEnforceable { field, reason },
+            None => CreateError::NoProvider(failure),
+        };
+        self.give_up("no_provider_available", error, reply).await
+    }
+
+    /// Whoever waits is told and no row stays; otherwise the row keeps the reason.
+    async fn give_up(&mut self, code: &str, error: CreateError, reply: Option<CreateReply>) -> Phase {
+        let Some(reply) = reply else { return self.fail(code, error.to_string()).await };
+        // The answer comes after the removal, so that "nothing is left" is true when it is read.
+        let phase = self.destroying(Vec::new()).await;
+        let _ = reply.send(Err(error));
+        phase
+    }
+}
+
+fn placed_update(placed: &Placement) -> WorkspaceUpdate {
+    let sandbox = &placed.sandbox;
+    let mut attempts: Vec<_> = placed.attempts.iter().map(attempt_record).collect();
+    attempts.push(AttemptRecord {
+        provider: placed.provider,
+        started_at: placed.started_at,
+        duration_ms: u64::try_from(placed.duration.as_millis()).unwrap_or(u64::MAX),
+        outcome: AttemptOutcome::Succeeded,
+    });
+    WorkspaceUpdate {
+        provider: Some(placed.provider),
+        provider_workspace_id: Some(sandbox.provider_id.clone()),
+        isolation: Some(sandbox.isolation),
+        network: Some(sandbox.network),
+        persistence: Some(sandbox.persistence),
+        disk_enforcement: Some(sandbox.disk_enforcement),
+        attempts: Some(attempts),
+        warnings: WarningsUpdate::Append(sandbox.warnings.clone()),
+        ..WorkspaceUpdate::default()
+    }
+}
+
+fn attempt_record(attempt: &Attempt) -> AttemptRecord {
+    AttemptRecord {
+        provider: attempt.provider,
+        started_at: attempt.started_at,
+        duration_ms: u64::try_from(attempt.duration.as_millis()).unwrap_or(u64::MAX),
+        outcome: AttemptOutcome::Failed { reason: attempt.reason.clone() },
+    }
+}

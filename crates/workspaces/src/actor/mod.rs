@@ -1,0 +1,268 @@
+//! The task that owns one workspace.
+//!
+//! The actor is a loop over [`Phase`]s. Each phase is a method that does its work, answers
+//! requests meanwhile, and returns the phase that follows; the row is written before the
+//! provider is asked for anything (see the diagram at the head of the crate).
+//!
+//! The happy path: `Creating` places a sandbox and greets its agent, `Ready` waits for
+//! requests, `Stopping` quiesces and stops, `Resuming` starts again, `Destroying` removes
+//! everything and then the row. Failures: whatever goes wrong while creating, resuming or
+//! recovering ends in `Failed`; a destroy that fails is tried again until it succeeds.
+
+mod creating;
+mod destroying;
+mod ready;
+mod resuming;
+mod stopping;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use emergent_agent_client::{AgentClient, AgentKey, Greeting};
+use emergent_provider::{SandboxSpec, WorkspaceProvider};
+use emergent_store::{ErrorUpdate, WorkspaceError, WorkspaceRow, WorkspaceUpdate};
+use emergent_types::{WorkspaceId, WorkspaceStatus};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::admission::{Verdict, Wish, judge};
+use crate::dialer::ProviderDialer;
+use crate::service::{Context, Entry, Presence};
+use crate::{CreateError, LifecycleError};
+
+/// Whoever waits for a stop, resume or destroy.
+pub(crate) type Reply = oneshot::Sender<Result<WorkspaceRow, LifecycleError>>;
+
+/// Whoever waits for a create.
+pub(crate) type CreateReply = oneshot::Sender<Result<WorkspaceRow, CreateError>>;
+
+/// What others ask of an actor.
+pub(crate) enum Request {
+    /// Somebody wants it stopped, resumed or destroyed.
+    Wish(Wish, Reply),
+    /// Its time may be over; the actor knows best.
+    Expire,
+    /// A call could not reach the agent, or reconcile did not see the sandbox.
+    AgentLost,
+    /// Something its user should know.
+    Warn(String),
+}
+
+/// Where a workspace is, with what that phase needs.
+pub(crate) enum Phase {
+    /// To be made. With `reply`, somebody waits, and a failure leaves no row.
+    Creating { reply: Option<CreateReply> },
+    /// The agent answers, or did when last heard of.
+    Ready,
+    /// To be stopped.
+    Stopping { replies: Vec<Reply> },
+    /// Only the disk is there.
+    Stopped,
+    /// To be started again.
+    Resuming { replies: Vec<Reply>, after_loss: bool },
+    /// Cannot be repaired; the reason is in the row.
+    Failed,
+    /// To be removed.
+    Destroying { replies: Vec<Reply> },
+    /// The row is gone.
+    Gone,
+}
+
+/// A request that interrupts what an actor is doing.
+struct Interrupted(Reply);
+
+pub(crate) struct Actor {
+    id: WorkspaceId,
+    context: Arc<Context>,
+    presence: Arc<Presence>,
+    requests: mpsc::Receiver<Request>,
+    published: watch::Sender<WorkspaceRow>,
+    /// When a lost sandbox was last started again.
+    recovered_at: Option<Instant>,
+}
+
+impl Actor {
+    /// Starts the task for a row and registers it.
+    pub(crate) fn spawn(context: &Arc<Context>, row: WorkspaceRow, phase: Phase) -> Arc<Entry> {
+        let (sender, requests) = mpsc::channel(64);
+        let (published, view) = watch::channel(row.clone());
+        let presence = Arc::new(Presence::new(&row));
+        let entry = Arc::new(Entry { id: row.id, presence: presence.clone(), view, requests: sender });
+        context.registry.insert(row.id, entry.clone());
+        let actor = Self {
+            id: row.id,
+            context: context.clone(),
+            presence: presence.clone(),
+            requests,
+            published,
+            recovered_at: None,
+        };
+        if matches!(phase, Phase::Ready)
+            && let Ok(provider) = actor.provider()
+        {
+            // Adopted: calls may come at once, and dial when they do.
+            presence.set_agent(Some(actor.agent_client(provider)));
+        }
+        tokio::spawn(actor.run(phase));
+        entry
+    }
+
+    async fn run(mut self, mut phase: Phase) {
+        loop {
+            phase = match phase {
+                Phase::Creating { reply } => self.creating(reply).await,
+                Phase::Ready => self.ready().await,
+                Phase::Stopping { replies } => self.stopping(replies).await,
+                Phase::Stopped => self.idle(WorkspaceStatus::Stopped).await,
+                Phase::Resuming { replies, after_loss } => self.resuming(replies, after_loss).await,
+                Phase::Failed => self.idle(WorkspaceStatus::Failed).await,
+                Phase::Destroying { replies } => self.destroying(replies).await,
+                Phase::Gone => break,
+            };
+        }
+        self.context.registry.remove(self.id);
+    }
+
+    fn row(&self) -> WorkspaceRow {
+        self.published.borrow().clone()
+    }
+
+    /// Waits, with no sandbox, for a request that leads out of here.
+    async fn idle(&mut self, status: WorkspaceStatus) -> Phase {
+        loop {
+            match self.next_request().await {
+                Some(Request::Wish(wish, reply)) => match judge(status, wish) {
+                    Verdict::Begin if wish == Wish::Destroy => {
+                        return Phase::Destroying { replies: vec![reply] };
+                    }
+                    Verdict::Begin => match self.claim_resume().await {
+                        Ok(()) => return Phase::Resuming { replies: vec![reply], after_loss: false },
+                        Err(error) => answer([reply], Err(error)),
+                    },
+                    Verdict::AlreadySo => answer([reply], Ok(self.row())),
+                    Verdict::Join | Verdict::Refuse => answer([reply], Err(self.wrong_state())),
+                },
+                Some(Request::Expire) if self.presence.activity.is_over(emergent_store::now()) => {
+                    tracing::info!(workspace = %self.id, "workspace {} has expired", self.id);
+                    return Phase::Destroying { replies: Vec::new() };
+                }
+                Some(Request::Expire | Request::AgentLost) => {}
+                Some(Request::Warn(warning)) => self.warn(warning).await,
+                None => return Phase::Gone,
+            }
+        }
+    }
+
+    async fn next_request(&mut self) -> Option<Request> {
+        self.requests.recv().await
+    }
+
+    /// Runs work that a destroy may interrupt. Others who want the same outcome join;
+    /// what does not fit the state is refused at once.
+    async fn interruptible<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        joined: &mut Vec<Reply>,
+    ) -> Result<T, Interrupted> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                result = &mut work => return Ok(result),
+                request = self.requests.recv() => match request {
+                    Some(Request::Wish(wish, reply)) => match judge(self.row().status, wish) {
+                        Verdict::Begin => return Err(Interrupted(reply)),
+                        Verdict::Join => joined.push(reply),
+                        Verdict::AlreadySo => answer([reply], Ok(self.row())),
+                        Verdict::Refuse => answer([reply], Err(self.wrong_state())),
+                    },
+                    Some(Request::Warn(warning)) => self.warn(warning).await,
+                    Some(Request::Expire | Request::AgentLost) => {}
+                    // All handles are gone: the server is going down, and what is half done
+                    // will be found by the next start.
+                    None => return Ok(work.await),
+                },
+            }
+        }
+    }
+
+    fn wrong_state(&self) -> LifecycleError {
+        LifecycleError::WrongState { id: self.id, status: self.row().status }
+    }
+
+    /// Writes a change and shows it to everybody.
+    async fn write(&self, update: WorkspaceUpdate) -> Result<(), LifecycleError> {
+        let row = self.context.store.update_workspace(self.id, update).await.map_err(|error| {
+            tracing::error!(workspace = %self.id, %error, "the row of workspace {} was not written", self.id);
+            LifecycleError::Store { retryable: false, reason: error.to_string() }
+        })?;
+        self.published.send_replace(row);
+        Ok(())
+    }
+
+    /// Writes what has already happened outside. The outside cannot be undone, so this tries
+    /// for a while; what still cannot be written is repaired by the next start.
+    async fn record(&self, update: WorkspaceUpdate) {
+        for attempt in 0..30 {
+            if self.write(update.clone()).await.is_ok() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100 << attempt.min(5))).await;
+        }
+        let mut row = self.row();
+        update.apply_to(&mut row);
+        self.published.send_replace(row);
+    }
+
+    async fn warn(&self, warning: String) {
+        let warnings = emergent_store::WarningsUpdate::Append(vec![warning]);
+        self.record(WorkspaceUpdate { warnings, ..WorkspaceUpdate::default() }).await;
+    }
+
+    async fn fail(&self, code: &str, message: String) -> Phase {
+        tracing::error!(workspace = %self.id, code, "workspace {} has failed: {message}", self.id);
+        self.presence.set_agent(None);
+        let error = ErrorUpdate::Set(WorkspaceError { code: code.to_owned(), message });
+        self.record(WorkspaceUpdate { error, ..WorkspaceUpdate::to_status(WorkspaceStatus::Failed) }).await;
+        Phase::Failed
+    }
+
+    fn provider(&self) -> Result<Arc<dyn WorkspaceProvider>, LifecycleError> {
+        let kind = self.row().provider;
+        self.context.orchestrator.provider(kind).ok_or_else(|| LifecycleError::Provider {
+            id: self.id,
+            reason: format!("provider {kind} is not available on this installation"),
+        })
+    }
+
+    fn agent_key(&self) -> AgentKey {
+        AgentKey::derive(self.context.store.installation().secret.expose(), self.id)
+    }
+
+    fn spec(&self) -> SandboxSpec {
+        let row = self.row();
+        SandboxSpec {
+            id: self.id,
+            limits: row.resource_limits,
+            network: row.network,
+            base_image: row.base_image,
+            agent_key: self.agent_key(),
+        }
+    }
+
+    /// A client for the agent of this workspace's sandbox.
+    fn agent_client(&self, provider: Arc<dyn WorkspaceProvider>) -> AgentClient {
+        let row = self.row();
+        let environment =
+            row.environment.expose().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let deadline = row.expires_at.map_or(0, |end| end.unix_timestamp().unsigned_abs() * 1000);
+        let greeting = Greeting { key: self.agent_key(), environment, deadline_unix_ms: deadline };
+        AgentClient::new(Arc::new(ProviderDialer { provider, id: self.id }), greeting)
+    }
+}
+
+/// Tells everybody who waits.
+fn answer(replies: impl IntoIterator<Item = Reply>, result: Result<WorkspaceRow, LifecycleError>) {
+    for reply in replies {
+        // Whoever asked may have gone; the outcome stands.
+        let _ = reply.send(result.clone());
+    }
+}

@@ -1,0 +1,69 @@
+//! What may be asked of a workspace in which state. Pure and total.
+
+use emergent_types::WorkspaceStatus;
+
+/// What somebody wants done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Stop,
+    Resume,
+    Destroy,
+}
+
+/// What to do about a wish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Do it.
+    Begin,
+    /// It is so already: succeed without doing anything.
+    AlreadySo,
+    /// It is being done already: share the outcome.
+    Join,
+    /// Not in this state.
+    Refuse,
+}
+
+/// The verdict on a wish in a state.
+pub(crate) fn judge(status: WorkspaceStatus, wish: Wish) -> Verdict {
+    use Verdict::{AlreadySo, Begin, Join, Refuse};
+    use WorkspaceStatus::{Creating, Destroying, Failed, Ready, Resuming, Stopped, Stopping};
+    match (wish, status) {
+        (Wish::Stop, Ready) => Begin,
+        (Wish::Stop, Stopped) => AlreadySo,
+        (Wish::Stop, Stopping) => Join,
+        (Wish::Stop, Creating | Resuming | Destroying | Failed) => Refuse,
+        (Wish::Resume, Stopped) => Begin,
+        (Wish::Resume, Ready) => AlreadySo,
+        (Wish::Resume, Resuming) => Join,
+        (Wish::Resume, Creating | Stopping | Destroying | Failed) => Refuse,
+        (Wish::Destroy, Destroying) => Join,
+        // A destroy of something half made cancels the making.
+        (Wish::Destroy, _) => Begin,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn destroy_is_always_possible() {
+        for status in WorkspaceStatus::ALL {
+            assert_ne!(judge(*status, Wish::Destroy), Verdict::Refuse, "{status}");
+        }
+    }
+
+    #[test]
+    fn stop_and_resume_are_no_ops_where_they_lead() {
+        assert_eq!(judge(WorkspaceStatus::Stopped, Wish::Stop), Verdict::AlreadySo);
+        assert_eq!(judge(WorkspaceStatus::Ready, Wish::Resume), Verdict::AlreadySo);
+    }
+
+    #[test]
+    fn nothing_but_destroy_is_possible_while_destroying_or_failed() {
+        for status in [WorkspaceStatus::Destroying, WorkspaceStatus::Failed] {
+            assert_eq!(judge(status, Wish::Stop), Verdict::Refuse);
+            assert_eq!(judge(status, Wish::Resume), Verdict::Refuse);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Why something asked of a workspace was not done.
+
+use emergent_agent_client::AgentError;
+use emergent_orchestrator::NoProvider;
+use emergent_store::StoreError;
+use emergent_types::{WorkspaceId, WorkspaceStatus};
+
+/// A workspace was not created. Nothing is left of it.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The concurrency limit is reached.
+    #[error(
+        "{active} of {max} workspaces are active: wait for one to end, or stop or destroy one that is not needed"
+    )]
+    LimitReached {
+        /// Active now.
+        active: u32,
+        /// The limit.
+        max: u32,
+    },
+    /// The request names something that cannot be enforced.
+    #[error("{field} cannot be enforced here: {reason}")]
+    NotEnforceable {
+        /// The field of the request.
+        field: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// No provider could make a sandbox.
+    #[error(transparent)]
+    NoProvider(NoProvider),
+    /// A sandbox was made, but its agent did not answer.
+    #[error("the agent of workspace {id} did not answer: {reason}")]
+    AgentSilent {
+        /// Whose.
+        id: WorkspaceId,
+        /// What the client said.
+        reason: String,
+    },
+    /// Somebody destroyed it while it was being made.
+    #[error("workspace {id} was destroyed while it was being created")]
+    Destroyed {
+        /// Which.
+        id: WorkspaceId,
+    },
+    /// The row contradicts another (an owner that has gone).
+    #[error("{reason}")]
+    Rejected {
+        /// What the store said.
+        reason: String,
+    },
+    /// The server is going down.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// The row could not be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A workspace was not stopped, resumed or destroyed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LifecycleError {
+    /// There is no such workspace.
+    #[error("workspace {id} does not exist")]
+    NotFound {
+        /// Which.
+        id: WorkspaceId,
+    },
+    /// It cannot be done in the state it is in.
+    #[error("workspace {id} is {status}")]
+    WrongState {
+        /// Which.
+        id: WorkspaceId,
+        /// Its state.
+        status: WorkspaceStatus,
+    },
+    /// Resuming would exceed the concurrency limit.
+    #[error(
+        "{active} of {max} workspaces are active: wait for one to end, or stop or destroy one that is not needed"
+    )]
+    LimitReached {
+        /// Active now.
+        active: u32,
+        /// The limit.
+        max: u32,
+    },
+    /// The provider could not do it; it will be tried again where that makes sense.
+    #[error("workspace {id}: {reason}")]
+    Provider {
+        /// Which.
+        id: WorkspaceId,
+        /// What the provider said.
+        reason: String,
+    },
+    /// The server is going down.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// The row could not be read or written.
+    #[error("{reason}")]
+    Store {
+        /// What the store said.
+        reason: String,
+        /// The same call may succeed later.
+        retryable: bool,
+    },
+}
+
+impl From<StoreError> for LifecycleError {
+    fn from(error: StoreError) -> Self {
+        Self::Store { retryable: error.is_retryable(), reason: error.to_string() }
+    }
+}
+
+/// A tool call was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// There is no such workspace.
+    #[error("workspace {id} does not exist")]
+    NotFound {
+        /// Which.
+        id: WorkspaceId,
+    },
+    /// The workspace is not ready.
+    #[error("workspace {id} is {status}, not ready")]
+    NotReady {
+        /// Which.
+        id: WorkspaceId,
+        /// Its state.
+        status: WorkspaceStatus,
+    },
+    /// The server is going down.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// The agent could not, or could not be reached.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+}

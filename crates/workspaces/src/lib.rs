@@ -1,0 +1,39 @@
+//! The lifecycle of workspaces.
+//!
+//! ```text
+//!  create ─► creating ─► ready ─► stopping ─► stopped ─► resuming ─► ready
+//!               │          │                     │
+//!               ▼          └──── destroying ◄────┘ ─► (row removed)
+//!             failed ─────────────────▲
+//! ```
+//!
+//! **Intent first.** The row is written before a provider is asked, and removed after the
+//! sandbox is gone; so whatever a `kill -9` leaves behind has a row, or is an orphan that
+//! [reconcile](mod@reconcile) destroys.
+//!
+//! **One owner.** Every workspace has one task (an [`actor`]) that alone changes its state.
+//! Others send it requests and watch. Tool calls do not pass through it: they run side by
+//! side on the agent's connection, and only tell it when the agent cannot be reached.
+//!
+//! **Failures.** A lost agent is found again, a lost sandbox is resumed once around its
+//! disk, and what cannot be repaired is `failed` with the reason in the row.
+
+mod activity;
+mod actor;
+mod admission;
+mod dialer;
+mod error;
+mod handle;
+mod new_workspace;
+mod options;
+mod reconcile;
+mod service;
+mod sweeper;
+mod tools;
+
+pub use error::{CreateError, LifecycleError, ToolError};
+pub use handle::{Handle, ProviderView};
+pub use new_workspace::{NewWorkspace, RequestedLimits};
+pub use options::Options;
+pub use service::{Service, StartError};
+pub use tools::ToolCall;

@@ -1,0 +1,104 @@
+//! A workspace that is asked for.
+
+use std::time::Duration;
+
+use emergent_store::{Environment, TokenId, WorkspaceRow};
+use emergent_types::{
+    ByteSize, ContainerType, Cpu, DeploymentMode, IsolationLevel, Lifecycle, NetworkMode, ProviderChoice,
+    ProviderKind, ResourceLimits, WorkspaceId, WorkspaceStatus,
+};
+use serde_json::{Map, Value};
+
+use crate::Options;
+
+/// Limits as far as a request names them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RequestedLimits {
+    /// Processor time.
+    pub cpu: Option<Cpu>,
+    /// Memory.
+    pub memory: Option<ByteSize>,
+    /// Everything it can write.
+    pub disk: Option<ByteSize>,
+}
+
+/// A workspace that is asked for. What is `None` is the installation's default.
+#[derive(Debug, Clone, Default)]
+pub struct NewWorkspace {
+    /// Which provider.
+    pub provider: ProviderChoice,
+    /// Where it may be placed.
+    pub deployment_mode: Option<DeploymentMode>,
+    /// What it may use.
+    pub limits: RequestedLimits,
+    /// Nothing weaker will do.
+    pub min_isolation: Option<IsolationLevel>,
+    /// What it can reach.
+    pub network: Option<NetworkMode>,
+    /// Given to every command in it.
+    pub environment: Environment,
+    /// The image to start from.
+    pub base_image: Option<String>,
+    /// How long it lives after its last use.
+    pub ttl: Option<Duration>,
+    /// Whatever whoever asks wants to remember.
+    pub metadata: Map<String, Value>,
+    /// Whose it will be.
+    pub owner: Option<TokenId>,
+}
+
+impl NewWorkspace {
+    /// The row that records the intent.
+    pub(crate) fn to_row(&self, options: &Options, network: NetworkMode, acknowledged: bool) -> WorkspaceRow {
+        let id = WorkspaceId::generate();
+        let now = emergent_store::now();
+        let ttl = self.ttl.unwrap_or(options.default_ttl);
+        let ttl_seconds = u32::try_from(ttl.as_secs()).unwrap_or(u32::MAX);
+        let defaults = options.default_limits;
+        WorkspaceRow {
+            id,
+            agent_session_id: None,
+            container_type: ContainerType::AgentWorkspace,
+            provider: match self.provider {
+                ProviderChoice::Explicit(kind) => kind,
+                // Until one has been chosen: where the search ends.
+                ProviderChoice::Auto => options.preferred_provider.unwrap_or(ProviderKind::Local),
+            },
+            provider_workspace_id: id.to_string(),
+            repository_url: None,
+            branch: None,
+            deployment_mode: self.deployment_mode.unwrap_or(options.deployment_mode),
+            lifecycle: Lifecycle::Ephemeral,
+            status: WorkspaceStatus::Creating,
+            created_at: now,
+            last_used_at: now,
+            expires_at: Some(now + Duration::from_secs(ttl_seconds.into())),
+            resource_limits: ResourceLimits {
+                cpu: self.limits.cpu.unwrap_or(defaults.cpu),
+                memory: self.limits.memory.unwrap_or(defaults.memory),
+                disk: self.limits.disk.unwrap_or(defaults.disk),
+            },
+            snapshot_id: None,
+            mcp_config: None,
+            metadata: self.metadata.clone(),
+            requested_provider: self.provider,
+            // A request can demand more than the installation does, never less.
+            min_isolation: self
+                .min_isolation
+                .map_or(options.min_isolation, |asked| asked.max(options.min_isolation)),
+            network,
+            base_image: self.base_image.clone(),
+            ttl_seconds: Some(ttl_seconds),
+            environment: self.environment.clone(),
+            owner_id: self.owner,
+            isolation: None,
+            persistence: None,
+            disk_enforcement: None,
+            attempts: Vec::new(),
+            warnings: Vec::new(),
+            error: None,
+            resume_attempts: 0,
+            acknowledged,
+        }
+    }
+}

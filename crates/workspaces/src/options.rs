@@ -1,0 +1,47 @@
+//! What an administrator decides about workspaces. Total and validated.
+
+use std::time::Duration;
+
+use emergent_types::{DeploymentMode, IsolationLevel, NetworkMode, ProviderKind, ResourceLimits};
+
+/// How workspaces are run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Agent workspaces that may run at once.
+    pub max_concurrent: u32,
+    /// Limits where a request names none.
+    pub default_limits: ResourceLimits,
+    /// The network where a request names none, as far as the provider can enforce it.
+    pub default_network: NetworkMode,
+    /// How long a workspace lives after its last use.
+    pub default_ttl: Duration,
+    /// Where automatic selection starts; `None` is at the strongest provider.
+    pub preferred_provider: Option<ProviderKind>,
+    /// Where sandboxes may be placed.
+    pub deployment_mode: DeploymentMode,
+    /// Nothing weaker is ever used.
+    pub min_isolation: IsolationLevel,
+    /// How often expired workspaces are looked for.
+    pub sweep_interval: Duration,
+    /// How often recorded and observed state are compared.
+    pub reconcile_interval: Duration,
+    /// How long processes may take to end when their workspace is stopped or destroyed.
+    pub grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_concurrent: 10,
+            default_limits: ResourceLimits::WORKSPACE_DEFAULT,
+            default_network: NetworkMode::Internet,
+            default_ttl: Duration::from_secs(30 * 24 * 60 * 60),
+            preferred_provider: None,
+            deployment_mode: DeploymentMode::SelfHosted,
+            min_isolation: IsolationLevel::Container,
+            sweep_interval: Duration::from_secs(2),
+            reconcile_interval: Duration::from_secs(60),
+            grace: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The running service: registry, background tasks, start and shutdown.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use emergent_agent_client::AgentClient;
+use emergent_orchestrator::Orchestrator;
+use emergent_store::{Store, StoreError, WorkspaceRow};
+use emergent_types::WorkspaceId;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::activity::Activity;
+use crate::actor::Request;
+use crate::{Handle, Options, reconcile, sweeper};
+
+/// The service could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// What should exist could not be read.
+    #[error("cannot read the recorded workspaces: {0}")]
+    Store(#[from] StoreError),
+}
+
+/// What every part of the service works with.
+pub(crate) struct Context {
+    pub(crate) options: Options,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) orchestrator: Orchestrator,
+    pub(crate) registry: Registry,
+    closing: AtomicBool,
+}
+
+impl Context {
+    /// The server is going down: nothing new is begun.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+}
+
+/// What an owner shares with those who use its workspace.
+pub(crate) struct Presence {
+    pub(crate) activity: Activity,
+    agent: Mutex<Option<AgentClient>>,
+}
+
+impl Presence {
+    pub(crate) fn new(row: &WorkspaceRow) -> Self {
+        Self { activity: Activity::new(row.last_used_at, row.ttl_seconds), agent: Mutex::new(None) }
+    }
+
+    /// A client for the agent, while the workspace is ready.
+    pub(crate) fn agent(&self) -> Option<AgentClient> {
+        self.agent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_agent(&self, client: Option<AgentClient>) {
+        *self.agent.lock().unwrap_or_else(PoisonError::into_inner) = client;
+    }
+
+    pub(crate) fn take_agent(&self) -> Option<AgentClient> {
+        self.agent.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// What others see of a workspace. Its owner does not hold one, so that dropping them all
+/// ends the owner.
+pub(crate) struct Entry {
+    pub(crate) id: WorkspaceId,
+    pub(crate) presence: Arc<Presence>,
+    pub(crate) view: watch::Receiver<WorkspaceRow>,
+    pub(crate) requests: mpsc::Sender<Request>,
+}
+
+impl Entry {
+    /// The row as last written, with the latest use.
+    pub(crate) fn row(&self) -> WorkspaceRow {
+        let mut row = self.view.borrow().clone();
+        row.last_used_at = row.last_used_at.max(self.presence.activity.last_used_at());
+        row.expires_at = self.presence.activity.expires_at().or(row.expires_at);
+        row
+    }
+
+    /// Asks the owner; `Err` when there is none any more.
+    pub(crate) async fn ask(&self, request: Request) -> Result<(), Request> {
+        self.requests.send(request).await.map_err(|unsent| unsent.0)
+    }
+
+    /// Tells the owner something that it may miss when it is busy: it will be told again.
+    pub(crate) fn tell(&self, request: Request) {
+        let _ = self.requests.try_send(request);
+    }
+}
+
+/// Every workspace that has an owner task.
+#[derive(Default)]
+pub(crate) struct Registry {
+    entries: RwLock<HashMap<WorkspaceId, Arc<Entry>>>,
+}
+
+impl Registry {
+    pub(crate) fn insert(&self, id: WorkspaceId, entry: Arc<Entry>) {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner).insert(id, entry);
+    }
+
+    pub(crate) fn remove(&self, id: WorkspaceId) {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    pub(crate) fn get(&self, id: WorkspaceId) -> Option<Arc<Entry>> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+}
+
+/// The running service.
+pub struct Service {
+    context: Arc<Context>,
+    tasks: JoinSet<()>,
+}
+
+impl Service {
+    /// Compares what is recorded with what exists, gives every row an owner, destroys orphans,
+    /// and starts the background work.
+    pub async fn start(
+        options: Options,
+        store: Arc<dyn Store>,
+        orchestrator: Orchestrator,
+    ) -> Result<Self, StartError> {
+        let context = Arc::new(Context {
+            options,
+            store,
+            orchestrator,
+            registry: Registry::default(),
+            closing: AtomicBool::new(false),
+        });
+        reconcile::on_start(&context).await?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(sweeper::sweep_expired(context.clone()));
+        tasks.spawn(sweeper::flush_activity(context.clone()));
+        tasks.spawn(reconcile::periodically(context.clone()));
+        let orchestrator = context.orchestrator.clone();
+        tasks.spawn(async move { orchestrator.watch_health().await });
+        Ok(Self { context, tasks })
+    }
+
+    /// What the API works with.
+    pub fn handle(&self) -> Handle {
+        Handle::new(self.context.clone())
+    }
+
+    /// Begins nothing new, gives running calls `grace`, and writes what is unwritten.
+    /// Workspaces stay up and are adopted by the next start.
+    pub async fn shutdown(mut self, grace: Duration) {
+        self.context.closing.store(true, Ordering::Release);
+        let deadline = tokio::time::Instant::now() + grace;
+        let busy = || self.context.registry.all().iter().any(|entry| entry.presence.activity.running() > 0);
+        while busy() && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.tasks.shutdown().await;
+        sweeper::flush(&self.context).await;
+        // Without senders the owners end; what they had begun, the next start goes on with.
+        self.context.registry.clear();
+        self.context.store.close().await;
+    }
+}

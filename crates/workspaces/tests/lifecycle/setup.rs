@@ -1,0 +1,101 @@
+//! An installation in a temporary folder that can be restarted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use emergent_agent_client::{CommandSpec, ExecOptions};
+use emergent_orchestrator::Orchestrator;
+use emergent_provider::WorkspaceProvider;
+use emergent_provider::fake::FakeProvider;
+use emergent_store::sqlite::SqliteStore;
+use emergent_store::{SecretKey, Store, Vault, WorkspaceRow};
+use emergent_types::{IsolationLevel, ProviderKind, WorkspaceId, WorkspaceStatus};
+use emergent_workspaces::{Handle, NewWorkspace, Options, Service};
+
+pub(crate) struct Installation {
+    folder: tempfile::TempDir,
+    vault: Vault,
+    pub(crate) provider: Arc<FakeProvider>,
+    pub(crate) options: Options,
+    service: Option<Service>,
+}
+
+impl Installation {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    pub(crate) async fn start_with(adjust: impl FnOnce(&mut Options)) -> Self {
+        let mut options = Options {
+            sweep_interval: Duration::from_millis(50),
+            reconcile_interval: Duration::from_millis(200),
+            grace: Duration::from_millis(500),
+            ..Options::default()
+        };
+        adjust(&mut options);
+        let mut installation = Self {
+            folder: tempfile::tempdir().unwrap(),
+            vault: Vault::new(&SecretKey::generate().unwrap()),
+            provider: Arc::new(FakeProvider::new(ProviderKind::Local, IsolationLevel::Container)),
+            options,
+            service: None,
+        };
+        installation.start_again().await;
+        installation
+    }
+
+    pub(crate) async fn open_store(&self) -> Arc<dyn Store> {
+        let path = self.folder.path().join("emergent.db");
+        // The lock of a store that was just dropped may take a moment to go.
+        for _ in 0..100 {
+            if let Ok(store) = SqliteStore::open(&path, self.vault.clone()).await {
+                return Arc::new(store);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("the store does not open");
+    }
+
+    pub(crate) async fn start_again(&mut self) {
+        let store = self.open_store().await;
+        let providers: Vec<Arc<dyn WorkspaceProvider>> = vec![self.provider.clone()];
+        let orchestrator = Orchestrator::start(providers).await;
+        self.service = Some(Service::start(self.options.clone(), store, orchestrator).await.unwrap());
+    }
+
+    /// A tidy shutdown. Sandboxes stay.
+    pub(crate) async fn shut_down(&mut self) {
+        self.service.take().unwrap().shutdown(Duration::from_secs(1)).await;
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        self.service.as_ref().unwrap().handle()
+    }
+
+    pub(crate) async fn create(&self) -> WorkspaceRow {
+        self.handle().create(NewWorkspace::default(), true).await.unwrap()
+    }
+
+    pub(crate) async fn sh(&self, id: WorkspaceId, command: &str) -> String {
+        let call = self.handle().tool(id).await.unwrap();
+        let outcome = call.exec(&CommandSpec::shell(command), ExecOptions::default()).await.unwrap();
+        assert_eq!(outcome.exit.code, 0, "{outcome:?}");
+        outcome.stdout.to_text().trim_end().to_owned()
+    }
+
+    pub(crate) async fn status(&self, id: WorkspaceId) -> Option<WorkspaceStatus> {
+        self.handle().get(id).await.ok().map(|row| row.status)
+    }
+
+    pub(crate) async fn wait_for(&self, id: WorkspaceId, status: Option<WorkspaceStatus>) {
+        eventually(&format!("{id} is {status:?}"), || async { self.status(id).await == status }).await;
+    }
+}
+
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(15);
+    while !condition().await {
+        assert!(tokio::time::Instant::now() < deadline, "not within 15 s: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
