@@ -1,0 +1,99 @@
+//! What all connections share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use emergent_protocol::KEY_LENGTH;
+
+use crate::environment::Environment;
+use crate::exec::{Launcher, OomCounter};
+use crate::lease::Lease;
+use crate::processes::Processes;
+
+/// Which processes are the sandbox's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Every process that can be seen, except init and the agent's own: the agent runs in a
+    /// PID namespace under an init of ours.
+    Namespace,
+    /// Only what this agent started and what descends from it.
+    Commands,
+}
+
+/// How an agent is run.
+#[derive(Clone)]
+pub struct Config {
+    /// Where relative paths start and commands run unless told otherwise.
+    pub workspace: PathBuf,
+    /// What a control plane must know.
+    pub key: [u8; KEY_LENGTH],
+    /// What Quiesce ends.
+    pub scope: Scope,
+    /// How long, after the deadline of the last Hello, a sandbox nobody speaks to lives on.
+    pub silence_limit: Duration,
+    /// The longest a command may be given, and what it gets when no time is named.
+    pub max_timeout: Duration,
+}
+
+impl Config {
+    /// How long after its deadline a sandbox waits for a control plane.
+    pub const SILENCE_LIMIT: Duration = Duration::from_secs(10 * 60);
+
+    /// A ceiling, not a default: the control plane names the time of every command.
+    pub const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+
+    /// An agent that ends only what it started.
+    pub fn new(workspace: impl Into<PathBuf>, key: [u8; KEY_LENGTH]) -> Self {
+        Self {
+            workspace: workspace.into(),
+            key,
+            scope: Scope::Commands,
+            silence_limit: Self::SILENCE_LIMIT,
+            max_timeout: Self::MAX_TIMEOUT,
+        }
+    }
+}
+
+/// An agent. Cheap to clone; clones are the same agent.
+///
+/// It may serve several sets of connections one after another; background processes go on in
+/// between. Dropping it ends nothing: [`Agent::end_commands`] does.
+#[derive(Clone)]
+pub struct Agent {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) started: Instant,
+    pub(crate) environment: Environment,
+    pub(crate) launcher: Launcher,
+    pub(crate) oom: OomCounter,
+    pub(crate) processes: Processes,
+    pub(crate) lease: Lease,
+}
+
+impl Agent {
+    /// An agent that serves nobody yet.
+    pub fn new(config: Config) -> Self {
+        let lease = Lease::new(config.silence_limit);
+        Self {
+            shared: Arc::new(Shared {
+                config,
+                started: Instant::now(),
+                environment: Environment::default(),
+                launcher: Launcher::default(),
+                oom: OomCounter::default(),
+                processes: Processes::default(),
+                lease,
+            }),
+        }
+    }
+
+    /// Ends every command this agent started, with all that descends from it: SIGTERM, then
+    /// SIGKILL for what is still there after `grace`. Returns how many had to be killed.
+    pub async fn end_commands(&self, grace: Duration) -> u32 {
+        crate::quiesce::end(&self.shared, Scope::Commands, grace).await
+    }
+}

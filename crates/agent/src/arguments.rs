@@ -1,0 +1,188 @@
+//! The command line. By hand: an argument parser would be a third of the binary.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use emergent_agent::init::{AgentOptions, Listen, Options};
+use emergent_agent::{Config, Scope};
+
+pub(crate) const USAGE: &str = "\
+usage: emergent-agent init [--listen PATH | --listen-fd N] [--workspace DIR] [--silence-limit SECONDS]
+                           [--loopback] [--drop-capabilities] [--seccomp]
+       emergent-agent serve --listen-fd N [--workspace DIR] [--silence-limit SECONDS] [--namespace]
+                           (started by init)
+       emergent-agent relay PATH
+       emergent-agent version";
+
+const DEFAULT_SOCKET: &str = "/run/emergent/agent.sock";
+const DEFAULT_WORKSPACE: &str = "/workspace";
+
+/// What this process is to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// PID 1.
+    Init(Options),
+    /// The agent, under init.
+    Serve(AgentOptions),
+    /// Standard input and output to the agent's socket.
+    Relay { socket: PathBuf },
+    /// Say which build this is.
+    Version,
+}
+
+/// What is wrong with a command line.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ArgumentError {
+    #[error("no mode is given")]
+    NoMode,
+    #[error("{0:?} is not known here")]
+    Unknown(OsString),
+    #[error("{0} needs a value")]
+    NoValue(&'static str),
+    #[error("{0:?} is not a number that fits here")]
+    NotANumber(OsString),
+}
+
+pub(crate) fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, ArgumentError> {
+    let mode = arguments.next().ok_or(ArgumentError::NoMode)?;
+    let parsed = match mode.to_str() {
+        Some("init") => return parse_init(arguments),
+        Some("serve") => return parse_serve(arguments),
+        Some("relay") => Mode::Relay { socket: value("relay", &mut arguments)?.into() },
+        Some("version") => Mode::Version,
+        _ => return Err(ArgumentError::Unknown(mode)),
+    };
+    match arguments.next() {
+        Some(surplus) => Err(ArgumentError::Unknown(surplus)),
+        None => Ok(parsed),
+    }
+}
+
+fn parse_init(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, ArgumentError> {
+    let mut options = Options {
+        listen: Listen::Path(DEFAULT_SOCKET.into()),
+        workspace: DEFAULT_WORKSPACE.into(),
+        silence_limit: Config::SILENCE_LIMIT,
+        loopback: false,
+        drop_capabilities: false,
+        seccomp: false,
+    };
+    while let Some(argument) = arguments.next() {
+        match argument.to_str() {
+            Some("--listen") => options.listen = Listen::Path(value("--listen", &mut arguments)?.into()),
+            Some("--listen-fd") => {
+                options.listen = Listen::Descriptor(number("--listen-fd", &mut arguments)?)
+            }
+            Some("--workspace") => options.workspace = value("--workspace", &mut arguments)?.into(),
+            Some("--silence-limit") => options.silence_limit = seconds(&mut arguments)?,
+            Some("--loopback") => options.loopback = true,
+            Some("--drop-capabilities") => options.drop_capabilities = true,
+            Some("--seccomp") => options.seccomp = true,
+            _ => return Err(ArgumentError::Unknown(argument)),
+        }
+    }
+    Ok(Mode::Init(options))
+}
+
+fn parse_serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, ArgumentError> {
+    let mut listener = None;
+    let mut options = AgentOptions {
+        listener: -1,
+        workspace: DEFAULT_WORKSPACE.into(),
+        scope: Scope::Commands,
+        silence_limit: Config::SILENCE_LIMIT,
+    };
+    while let Some(argument) = arguments.next() {
+        match argument.to_str() {
+            Some("--listen-fd") => listener = Some(number("--listen-fd", &mut arguments)?),
+            Some("--workspace") => options.workspace = value("--workspace", &mut arguments)?.into(),
+            Some("--silence-limit") => options.silence_limit = seconds(&mut arguments)?,
+            Some("--namespace") => options.scope = Scope::Namespace,
+            _ => return Err(ArgumentError::Unknown(argument)),
+        }
+    }
+    options.listener = listener.ok_or(ArgumentError::NoValue("--listen-fd"))?;
+    Ok(Mode::Serve(options))
+}
+
+fn value(
+    name: &'static str,
+    arguments: &mut impl Iterator<Item = OsString>,
+) -> Result<OsString, ArgumentError> {
+    arguments.next().ok_or(ArgumentError::NoValue(name))
+}
+
+fn number<N: FromStr>(
+    name: &'static str,
+    arguments: &mut impl Iterator<Item = OsString>,
+) -> Result<N, ArgumentError> {
+    let text = value(name, arguments)?;
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    number.ok_or(ArgumentError::NotANumber(text))
+}
+
+fn seconds(arguments: &mut impl Iterator<Item = OsString>) -> Result<Duration, ArgumentError> {
+    // Bounded, so that it can be added to any point in time.
+    number::<u32>("--silence-limit", arguments).map(|number| Duration::from_secs(number.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Mode, ArgumentError> {
+        parse(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn every_mode() {
+        let defaults = Options {
+            listen: Listen::Path("/run/emergent/agent.sock".into()),
+            workspace: "/workspace".into(),
+            silence_limit: Duration::from_secs(600),
+            loopback: false,
+            drop_capabilities: false,
+            seccomp: false,
+        };
+        let check = |line: &str, expect: Mode| assert_eq!(parsed(line), Ok(expect), "{line}");
+        check("init", Mode::Init(defaults.clone()));
+        check(
+            "init --listen-fd 7 --workspace /w --silence-limit 5 --loopback --drop-capabilities --seccomp",
+            Mode::Init(Options {
+                listen: Listen::Descriptor(7),
+                workspace: "/w".into(),
+                silence_limit: Duration::from_secs(5),
+                loopback: true,
+                drop_capabilities: true,
+                seccomp: true,
+            }),
+        );
+        check("init --listen /s", Mode::Init(Options { listen: Listen::Path("/s".into()), ..defaults }));
+        check(
+            "serve --listen-fd 3 --namespace",
+            Mode::Serve(AgentOptions {
+                listener: 3,
+                workspace: "/workspace".into(),
+                scope: Scope::Namespace,
+                silence_limit: Duration::from_secs(600),
+            }),
+        );
+        check("relay /s", Mode::Relay { socket: "/s".into() });
+        check("version", Mode::Version);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let check = |line: &str, expect: ArgumentError| assert_eq!(parsed(line), Err(expect), "{line}");
+        check("", ArgumentError::NoMode);
+        check("frobnicate", ArgumentError::Unknown("frobnicate".into()));
+        check("init --sec", ArgumentError::Unknown("--sec".into()));
+        check("init --listen", ArgumentError::NoValue("--listen"));
+        check("init --listen-fd x", ArgumentError::NotANumber("x".into()));
+        check("serve", ArgumentError::NoValue("--listen-fd"));
+        check("relay", ArgumentError::NoValue("relay"));
+        check("version now", ArgumentError::Unknown("now".into()));
+    }
+}

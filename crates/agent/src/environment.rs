@@ -1,0 +1,116 @@
+//! The environment commands start with.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::CString;
+use std::sync::Mutex;
+
+use crate::accounts::Account;
+use crate::error::CallError;
+
+/// Where programs are looked for unless the environment says otherwise.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Variables by name.
+pub(crate) type Variables = BTreeMap<String, String>;
+
+/// What the control plane wants every command to see. The agent's own environment is not
+/// passed on: it says how the agent was started, which is no business of a command's.
+#[derive(Default)]
+pub(crate) struct Environment {
+    greeted: Mutex<Variables>,
+}
+
+impl Environment {
+    /// Adds to what every command sees from now on.
+    pub(crate) fn extend(&self, added: HashMap<String, String>) -> Result<(), CallError> {
+        added.iter().try_for_each(check)?;
+        self.lock().extend(added);
+        Ok(())
+    }
+
+    /// The variables of one command: defaults, then the control plane's, then its own.
+    pub(crate) fn of_command(
+        &self,
+        account: &Account,
+        own: HashMap<String, String>,
+    ) -> Result<Variables, CallError> {
+        own.iter().try_for_each(check)?;
+        let home = account.home.to_string_lossy().into_owned();
+        let defaults = [
+            ("PATH", PATH.to_owned()),
+            ("HOME", home),
+            ("USER", account.name.clone()),
+            ("LOGNAME", account.name.clone()),
+            ("LANG", "C.UTF-8".to_owned()),
+            // No terminal: programs neither draw nor page.
+            ("TERM", "dumb".to_owned()),
+        ];
+        let mut variables: Variables =
+            defaults.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        variables.extend(self.lock().iter().map(|(name, value)| (name.clone(), value.clone())));
+        variables.extend(own);
+        Ok(variables)
+    }
+
+    /// Where the sandbox's own programs are, whatever a single command says.
+    pub(crate) fn search_path(&self) -> String {
+        self.lock().get("PATH").cloned().unwrap_or_else(|| PATH.to_owned())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Variables> {
+        self.greeted.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+fn check((name, value): (&String, &String)) -> Result<(), CallError> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Err(CallError::invalid(format!("{name:?} cannot be the name of an environment variable")));
+    }
+    if value.contains('\0') {
+        return Err(CallError::invalid(format!("the environment variable {name} has a NUL byte")));
+    }
+    Ok(())
+}
+
+/// `NAME=value`, as the kernel wants it. Names and values have been checked.
+pub(crate) fn to_strings(variables: &Variables) -> Result<Vec<CString>, CallError> {
+    variables
+        .iter()
+        .map(|(name, value)| {
+            CString::new(format!("{name}={value}"))
+                .map_err(|_| CallError::invalid(format!("the environment variable {name} has a NUL byte")))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn the_more_special_wins() {
+        let environment = Environment::default();
+        environment.extend(map(&[("A", "greeting"), ("B", "greeting"), ("HOME", "/greeted")])).unwrap();
+        environment.extend(map(&[("C", "later")])).unwrap();
+        let variables = environment.of_command(&Account::current(), map(&[("B", "command")])).unwrap();
+        let check = |name: &str, expect: &str| assert_eq!(variables[name], expect, "{name}");
+        check("A", "greeting");
+        check("B", "command");
+        check("C", "later");
+        check("HOME", "/greeted");
+        check("LANG", "C.UTF-8");
+        assert!(!variables.contains_key("CARGO_MANIFEST_DIR"), "the agent's own environment leaks");
+    }
+
+    #[test]
+    fn what_the_kernel_cannot_hold_is_refused() {
+        for bad in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "\0")] {
+            assert!(Environment::default().extend(map(&[bad])).is_err(), "{bad:?}");
+            assert!(Environment::default().of_command(&Account::current(), map(&[bad])).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! A running command and all that it started.
+
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+use tokio::net::unix::pipe;
+use tokio::sync::watch;
+
+use crate::tree;
+
+use super::GRACE;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Status {
+    /// The exit code; 128 + signal when a signal ended it.
+    pub(crate) code: i32,
+    /// The signal that ended it, or 0.
+    pub(crate) signal: u32,
+}
+
+impl Status {
+    /// What is said when nobody is left to tell.
+    pub(super) const KILLED: Self = Self { code: 128 + libc::SIGKILL, signal: libc::SIGKILL.unsigned_abs() };
+
+    /// Waits for the end.
+    pub(crate) async fn reached(mut status: watch::Receiver<Option<Self>>) -> Self {
+        let reached = status.wait_for(Option::is_some).await;
+        // The sender is not dropped without one, unless the runtime goes away.
+        reached.ok().and_then(|status| *status).unwrap_or(Self::KILLED)
+    }
+
+    pub(super) fn from_wait(status: i32) -> Self {
+        if libc::WIFSIGNALED(status) {
+            let signal = libc::WTERMSIG(status);
+            Self { code: 128 + signal, signal: signal.unsigned_abs() }
+        } else {
+            Self { code: libc::WEXITSTATUS(status), signal: 0 }
+        }
+    }
+}
+
+/// A command that was started.
+pub(crate) struct Command {
+    /// The process that runs the program.
+    pub(crate) pid: u32,
+    /// It and everything it started.
+    pub(crate) tree: Arc<Tree>,
+    /// `None` until the program itself has ended.
+    pub(crate) status: watch::Receiver<Option<Status>>,
+    pub(crate) stdout: pipe::Receiver,
+    pub(crate) stderr: pipe::Receiver,
+}
+
+/// Everything below one supervisor.
+pub(crate) struct Tree {
+    /// Held while its number is used, so that it is not reaped and given away meanwhile.
+    supervisor: Mutex<Option<Pid>>,
+    gone: watch::Sender<bool>,
+}
+
+impl Tree {
+    pub(super) fn new(supervisor: Pid) -> Self {
+        Self { supervisor: Mutex::new(Some(supervisor)), gone: watch::Sender::new(false) }
+    }
+
+    /// Signals everything that is alive; returns how many processes that was.
+    pub(crate) async fn signal(self: &Arc<Self>, signal: Signal) -> u32 {
+        self.blocking(move |supervisor| {
+            if signal == Signal::KILL {
+                tree::kill_forking(|| tree::descendants(supervisor))
+            } else {
+                tree::signal_all(&tree::descendants(supervisor), signal)
+            }
+        })
+        .await
+    }
+
+    /// Ends everything: SIGTERM, then SIGKILL for what is still there after `grace`. Returns
+    /// when nothing is left, and how many had to be killed.
+    pub(crate) async fn end(self: &Arc<Self>, grace: Duration) -> u32 {
+        /// After this what is left is stuck in the kernel, and waiting does not help.
+        const ATTEMPTS: usize = 50;
+        const PAUSE: Duration = Duration::from_millis(200);
+
+        self.signal(Signal::TERM).await;
+        if self.is_gone_within(grace).await {
+            return 0;
+        }
+        let mut killed = 0;
+        for _ in 0..ATTEMPTS {
+            killed += self.signal(Signal::KILL).await;
+            if self.is_gone_within(PAUSE).await {
+                break;
+            }
+        }
+        killed
+    }
+
+    /// Waits until nothing is left, or for this long.
+    pub(crate) async fn is_gone_within(&self, limit: Duration) -> bool {
+        let mut gone = self.gone.subscribe();
+        tokio::time::timeout(limit, gone.wait_for(|gone| *gone)).await.is_ok()
+    }
+
+    /// Gives the supervisor's number back if `wait` says that it has ended; asks nothing while
+    /// somebody uses the number.
+    pub(super) fn try_reap(&self, wait: impl FnOnce(Pid) -> bool) -> bool {
+        let mut supervisor = match self.supervisor.try_lock() {
+            Ok(supervisor) => supervisor,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        if let Some(pid) = *supervisor {
+            if !wait(pid) {
+                return false;
+            }
+            *supervisor = None;
+        }
+        self.gone.send_replace(true);
+        true
+    }
+
+    async fn blocking(self: &Arc<Self>, work: impl FnOnce(Pid) -> u32 + Send + 'static) -> u32 {
+        let tree = self.clone();
+        let done = tokio::task::spawn_blocking(move || {
+            let supervisor = tree.supervisor.lock().unwrap_or_else(PoisonError::into_inner);
+            supervisor.map_or(0, work)
+        });
+        done.await.unwrap_or(0)
+    }
+}
+
+/// Ends a command when it is dropped, unless it was let go.
+pub(super) struct EndOnDrop {
+    tree: Option<Arc<Tree>>,
+}
+
+impl EndOnDrop {
+    pub(super) fn new(tree: Arc<Tree>) -> Self {
+        Self { tree: Some(tree) }
+    }
+
+    /// What the command left running is left alone.
+    pub(super) fn let_go(mut self) {
+        self.tree = None;
+    }
+}
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        let (Some(tree), Ok(runtime)) = (self.tree.take(), tokio::runtime::Handle::try_current()) else {
+            return;
+        };
+        runtime.spawn(async move { tree.end(GRACE).await });
+    }
+}
+
+/// How many bytes a pipe holds now.
+pub(super) fn bytes_waiting(source: &pipe::Receiver) -> u64 {
+    rustix::io::ioctl_fionread(source.as_fd()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_128_and_its_number() {
+        let check = |raw: i32, code: i32, signal: u32| {
+            assert_eq!(Status::from_wait(raw), Status { code, signal }, "{raw:#x}");
+        };
+        check(0, 0, 0);
+        check(7 << 8, 7, 0);
+        check(255 << 8, 255, 0);
+        check(9, 137, 9);
+        // With a core dump.
+        check(11 | 0x80, 139, 11);
+        assert_eq!(Status::from_wait(9), Status::KILLED);
+    }
+}

@@ -1,0 +1,42 @@
+//! Running commands.
+//!
+//! ```text
+//!  agent ──fork──► supervisor ──vfork──► command ──fork──► child ──setsid──► grandchild
+//!    ▲                 │ subreaper: orphans below come back to it,               │
+//!    │                 │ so everything the command started stays below it  ◄─────┘
+//!    └── reports ──────┘
+//!        Started(pid) │ Failed(step, errno)      exec worked, or why not
+//!        Exited(status)                          the command itself is over
+//!        end of stream                           so is everything it started
+//! ```
+//!
+//! A command that ends by itself is answered at once; what it left running goes on under its
+//! supervisor. A command whose time is up, or whose caller is gone, is ended with everything
+//! below the supervisor: SIGTERM, five seconds, SIGKILL.
+//!
+//! Everything before the fork is in [`plan`] and [`image`] (may fail, may allocate),
+//! everything after it in [`supervisor`] (may do neither).
+
+mod call;
+mod capture;
+mod command;
+mod image;
+mod launch;
+mod oom;
+mod plan;
+mod pump;
+mod report;
+mod supervisor;
+
+pub(crate) use call::exec;
+pub(crate) use command::{Command, Status, Tree};
+pub(crate) use launch::Launcher;
+pub(crate) use oom::{OomCount, OomCounter};
+pub(crate) use plan::Plan;
+pub(crate) use pump::{End, Sink, drain, pump};
+pub(crate) use report::Step;
+
+use std::time::Duration;
+
+/// How long a process has to comply with SIGTERM.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);

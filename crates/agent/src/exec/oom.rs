@@ -1,0 +1,144 @@
+//! Whether the OOM killer struck.
+//!
+//! The kernel counts its kills per cgroup, not per process, so what can be known is that one
+//! happened in the sandbox while a command ran. A counter of the sandbox's own is believed
+//! as it is. Where only the whole kernel's counter is readable, somebody else's kill may be in
+//! it, so the command must also have been ended by SIGKILL.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::command::Status;
+
+/// The counter, opened once: it is read around every command.
+pub(crate) struct OomCounter {
+    source: Option<Source>,
+}
+
+struct Source {
+    file: File,
+    /// The line that has the count.
+    key: &'static str,
+    is_sandbox_own: bool,
+}
+
+/// The count at some time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OomCount(Option<u64>);
+
+impl Default for OomCounter {
+    /// The best counter this process can read.
+    fn default() -> Self {
+        let cgroups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let own = counter_files(&cgroups).into_iter().find_map(|path| open(&path, "oom_kill", true));
+        Self { source: own.or_else(|| open(Path::new("/proc/vmstat"), "oom_kill", false)) }
+    }
+}
+
+impl OomCounter {
+    /// The count now.
+    pub(crate) fn read(&self) -> OomCount {
+        OomCount(self.source.as_ref().and_then(Source::count))
+    }
+
+    /// Whether the OOM killer struck since `before`, as far as it concerns a command that
+    /// ended like this.
+    pub(crate) fn struck_since(&self, before: OomCount, status: Status) -> bool {
+        let (Some(source), OomCount(Some(before))) = (&self.source, before) else { return false };
+        let rose = source.count().is_some_and(|now| now > before);
+        // A shell reports the death of its last child as its own exit code.
+        rose && (source.is_sandbox_own || status.code == Status::KILLED.code)
+    }
+}
+
+impl Source {
+    fn count(&self) -> Option<u64> {
+        // vmstat is the longest of the files.
+        let mut buffer = vec![0; 16 << 10];
+        let mut length = 0;
+        while length < buffer.len() {
+            match self.file.read_at(buffer.get_mut(length..)?, length as u64) {
+                Ok(0) => break,
+                Ok(read) => length += read,
+                Err(_) => return None,
+            }
+        }
+        let text = std::str::from_utf8(buffer.get(..length)?).ok()?;
+        count_in(text, self.key)
+    }
+}
+
+fn open(path: &Path, key: &'static str, is_sandbox_own: bool) -> Option<Source> {
+    let source = Source { file: File::open(path).ok()?, key, is_sandbox_own };
+    source.count().is_some().then_some(source)
+}
+
+/// `key number`, one per line.
+fn count_in(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+/// Where the counter of this process's cgroup may be: under the path the kernel names, and,
+/// inside a container whose cgroup is mounted as the root, right at the top.
+fn counter_files(cgroups: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for line in cgroups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let path = path.trim_start_matches('/');
+        let (mounts, name): (&[&str], &str) = if controllers.is_empty() {
+            (&["/sys/fs/cgroup", "/sys/fs/cgroup/unified"], "memory.events")
+        } else if controllers.split(',').any(|controller| controller == "memory") {
+            (&["/sys/fs/cgroup/memory"], "memory.oom_control")
+        } else {
+            continue;
+        };
+        for mount in mounts {
+            files.push(Path::new(mount).join(path).join(name));
+            files.push(Path::new(mount).join(name));
+        }
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_found_by_their_whole_name() {
+        let check =
+            |text: &str, expect: Option<u64>| assert_eq!(count_in(text, "oom_kill"), expect, "{text}");
+        check("low 0\nhigh 0\noom 3\noom_kill 2\noom_group_kill 9\n", Some(2));
+        check("oom_kill_disable 1\nunder_oom 0\noom_kill 4\n", Some(4));
+        check("oom_kill_disable 1\n", None);
+        check("", None);
+    }
+
+    #[test]
+    fn both_kinds_of_cgroups_are_known() {
+        let check = |cgroups: &str, expect: &[&str]| {
+            let files: Vec<_> =
+                counter_files(cgroups).iter().map(|path| path.display().to_string()).collect();
+            assert_eq!(files, expect);
+        };
+        check(
+            "4:memory:/sandbox/a\n3:cpu,cpuacct:/\n",
+            &[
+                "/sys/fs/cgroup/memory/sandbox/a/memory.oom_control",
+                "/sys/fs/cgroup/memory/memory.oom_control",
+            ],
+        );
+        check(
+            "0::/\n",
+            &[
+                "/sys/fs/cgroup/memory.events",
+                "/sys/fs/cgroup/memory.events",
+                "/sys/fs/cgroup/unified/memory.events",
+                "/sys/fs/cgroup/unified/memory.events",
+            ],
+        );
+        check("garbage\n", &[]);
+    }
+}

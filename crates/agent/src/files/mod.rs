@@ -1,0 +1,75 @@
+//! Files of the sandbox. The sandbox is the boundary: every path of its file system may be
+//! named, relative ones start at the workspace.
+//!
+//! File work blocks, so it runs on the runtime's few blocking threads, one bounded piece at a
+//! time: a reader or writer that stalls holds no thread.
+
+mod directory;
+mod kind;
+mod mime;
+mod near_names;
+mod page;
+mod path;
+mod read;
+mod replace;
+mod text;
+mod write;
+
+pub(crate) use directory::list_directory;
+pub(crate) use kind::stat;
+pub(crate) use page::read_page;
+pub(crate) use read::read_file;
+pub(crate) use write::write_file;
+
+use std::path::Path;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open};
+use rustix::io::Errno;
+
+use crate::error::CallError;
+
+/// Runs blocking file work.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, CallError> + Send + 'static,
+) -> Result<T, CallError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        // It panicked, or the runtime is going away.
+        Err(_) => Err(CallError::File { path: "file work".into(), errno: Errno::CANCELED }),
+    }
+}
+
+/// Opens a regular file for reading. Never waits: a pipe without a writer would, a device may.
+fn open_regular(path: &Path) -> Result<(OwnedFd, Stat), CallError> {
+    // Looked at first, because opening alone has effects on pipes and devices.
+    check_regular(path, &rustix::fs::stat(path).map_err(CallError::file(path))?)?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = open(path, flags, Mode::empty()).map_err(CallError::file(path))?;
+    // And again, because it may have become something else meanwhile.
+    let stat = fstat(&file).map_err(CallError::file(path))?;
+    check_regular(path, &stat)?;
+    Ok((file, stat))
+}
+
+fn check_regular(path: &Path, stat: &Stat) -> Result<(), CallError> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => Err(CallError::File { path: path.to_owned(), errno: Errno::ISDIR }),
+        _ => Err(CallError::NotRegular { path: path.to_owned() }),
+    }
+}
+
+/// Reads until the buffer is full or the file has ended.
+fn read_full(file: &OwnedFd, buffer: &mut [u8], path: &Path) -> Result<usize, CallError> {
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::read(file, rest) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(CallError::file(path)(errno)),
+        }
+    }
+    Ok(filled)
+}

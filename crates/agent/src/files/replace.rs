@@ -1,0 +1,319 @@
+//! Replacing a file: all of the new content, or all of the old.
+//!
+//! ```text
+//!  begin ──► temporary file beside the target ──► append … ──► commit: fsync, rename, fsync folder
+//!                        │
+//!                        └── dropped, or failed anywhere ──► removed; the target is untouched
+//! ```
+//!
+//! A link is followed to the file it names, as an ordinary write would. A file that was there
+//! keeps its mode and owner; other hard links to it keep the old content.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstatvfs, fsync, lstat, mkdirat, open, openat,
+    readlink, renameat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::accounts::Account;
+use crate::error::CallError;
+
+use super::check_regular;
+
+/// As many links as the kernel follows.
+const MAX_LINKS: usize = 40;
+
+/// How a new file is made.
+pub(super) struct NewFile {
+    /// Permission bits.
+    pub(super) mode: u32,
+    /// To whom it and new folders above it are given.
+    pub(super) owner: Option<Account>,
+    /// Bytes that will come, as far as known.
+    pub(super) size_hint: u64,
+}
+
+/// A replacement under way. Removes its traces when dropped before it is committed.
+pub(super) struct Replacement {
+    target: PathBuf,
+    folder: OwnedFd,
+    name: PathBuf,
+    file: OwnedFd,
+    /// Gone once renamed.
+    temporary: Option<PathBuf>,
+    created: bool,
+    written: u64,
+}
+
+impl Replacement {
+    /// Makes missing folders and the temporary file.
+    pub(super) fn begin(path: &Path, new: &NewFile) -> Result<Self, CallError> {
+        let target = follow_links(path)?;
+        let fail = || CallError::file(&target);
+        let old = match lstat(&target) {
+            Ok(stat) => {
+                check_regular(&target, &stat)?;
+                Some(stat)
+            }
+            Err(Errno::NOENT) => None,
+            Err(errno) => return Err(fail()(errno)),
+        };
+        // `..` and `/` are folders, and were refused above if they exist; a trailing slash
+        // says that a folder is meant.
+        let name = target.file_name().filter(|_| !ends_with_slash(&target));
+        let name = PathBuf::from(name.ok_or(Errno::ISDIR).map_err(fail())?);
+        let folder_path = target.parent().unwrap_or(Path::new("/"));
+        let folder = make_folder(folder_path, new.owner.as_ref())?;
+        check_room(&folder, new.size_hint).map_err(fail())?;
+        let (temporary, file) = make_temporary(&folder).map_err(fail())?;
+        let replacement = Self {
+            folder,
+            name,
+            file,
+            temporary: Some(temporary),
+            created: old.is_none(),
+            written: 0,
+            target,
+        };
+        replacement.dress(old.as_ref(), new).map_err(CallError::file(&replacement.target))?;
+        Ok(replacement)
+    }
+
+    /// Adds content.
+    pub(super) fn append(&mut self, mut data: &[u8]) -> Result<(), CallError> {
+        while !data.is_empty() {
+            match rustix::io::write(&self.file, data) {
+                Ok(written) => {
+                    self.written += written as u64;
+                    data = data.get(written..).unwrap_or_default();
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(CallError::file(&self.target)(errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the new content in the place of the old. When this returns it is on the disk.
+    /// Answers how much it is, and whether there was nothing before.
+    pub(super) fn commit(mut self) -> Result<(u64, bool), CallError> {
+        let fail = || CallError::file(&self.target);
+        fsync(&self.file).map_err(fail())?;
+        if let Some(temporary) = &self.temporary {
+            renameat(&self.folder, temporary, &self.folder, &self.name).map_err(fail())?;
+        }
+        self.temporary = None;
+        // The new name is there; a file system that cannot sync folders keeps it its own way.
+        let _ = fsync(&self.folder);
+        Ok((self.written, self.created))
+    }
+
+    /// Gives the temporary file the mode and owner the target is to have. Owner first:
+    /// changing it takes away set-id bits.
+    fn dress(&self, old: Option<&Stat>, new: &NewFile) -> Result<(), Errno> {
+        let (owner, mode) = match (old, &new.owner) {
+            (Some(old), _) => (Some((old.st_uid, old.st_gid)), old.st_mode & 0o7777),
+            (None, Some(account)) => (Some((account.uid, account.gid)), new.mode),
+            (None, None) => (None, new.mode),
+        };
+        if let Some((uid, gid)) = owner {
+            let own = rustix::fs::fstat(&self.file)?;
+            if (own.st_uid, own.st_gid) != (uid, gid) {
+                fchown(&self.file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+            }
+        }
+        fchmod(&self.file, Mode::from_raw_mode(mode))
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            let _ = unlinkat(&self.folder, temporary, AtFlags::empty());
+        }
+    }
+}
+
+/// The path that is not a link any more; it need not exist.
+fn follow_links(path: &Path) -> Result<PathBuf, CallError> {
+    let mut target = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match readlink(&target, Vec::new()) {
+            Ok(link) => {
+                let folder = target.parent().unwrap_or(Path::new("/")).to_owned();
+                target = folder.join(Path::new(os_str(link.as_bytes())));
+            }
+            // Not a link, or nothing at all.
+            Err(Errno::INVAL | Errno::NOENT) => return Ok(target),
+            Err(errno) => return Err(CallError::file(path)(errno)),
+        }
+    }
+    Err(CallError::file(path)(Errno::LOOP))
+}
+
+fn os_str(bytes: &[u8]) -> &OsStr {
+    std::os::unix::ffi::OsStrExt::from_bytes(bytes)
+}
+
+fn ends_with_slash(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
+/// Opens a folder, made with its parents where it is missing.
+fn make_folder(path: &Path, owner: Option<&Account>) -> Result<OwnedFd, CallError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match open(path, flags, Mode::empty()) {
+        Ok(folder) => return Ok(folder),
+        Err(Errno::NOENT) => {}
+        Err(errno) => return Err(CallError::file(path)(errno)),
+    }
+    let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+        // A path through `..` of something that is not there.
+        return Err(CallError::file(path)(Errno::NOENT));
+    };
+    let above = make_folder(above, owner)?;
+    match mkdirat(&above, name, Mode::from_raw_mode(0o755)) {
+        // Made by somebody else meanwhile: just as good.
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(CallError::file(path)(errno)),
+    }
+    let folder = openat(&above, name, flags, Mode::empty()).map_err(CallError::file(path))?;
+    if let Some(owner) = owner {
+        let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
+        fchown(&folder, Some(uid), Some(gid)).map_err(CallError::file(path))?;
+    }
+    Ok(folder)
+}
+
+/// Refuses early what cannot fit. What fits now may still not fit later.
+fn check_room(folder: &OwnedFd, bytes: u64) -> Result<(), Errno> {
+    match fstatvfs(folder) {
+        // Zero blocks in all: a file system that does not count.
+        Ok(room) if room.f_blocks > 0 && room.f_bfree.saturating_mul(room.f_frsize) < bytes => {
+            Err(Errno::NOSPC)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A name of its own, not one derived from the target's: that may already be as long as
+/// names can be.
+fn make_temporary(folder: &OwnedFd) -> Result<(PathBuf, OwnedFd), Errno> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let process = rustix::process::getpid().as_raw_pid();
+        let name = PathBuf::from(format!(".emergent-{process}-{number}.tmp"));
+        match openat(folder, &name, flags, Mode::from_raw_mode(0o600)) {
+            Ok(file) => return Ok((name, file)),
+            // Left by an agent that was killed.
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    const NEW: NewFile = NewFile { mode: 0o644, owner: None, size_hint: 0 };
+
+    fn write(path: &Path, content: &[u8]) -> Result<(u64, bool), CallError> {
+        let mut replacement = Replacement::begin(path, &NEW)?;
+        replacement.append(content)?;
+        replacement.commit()
+    }
+
+    fn entries(folder: &Path) -> Vec<String> {
+        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_new_file_gets_its_folders() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a/b/c");
+        assert_eq!(write(&path, b"content").unwrap(), (7, true));
+        assert_eq!(fs::read(&path).unwrap(), b"content");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o644);
+        assert_eq!(entries(&root.path().join("a/b")), ["c"]);
+    }
+
+    #[test]
+    fn an_old_file_keeps_its_mode() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("script");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o4751)).unwrap();
+        assert_eq!(write(&path, b"").unwrap(), (0, false));
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o4751);
+        assert_eq!(fs::read(&path).unwrap(), b"");
+    }
+
+    #[test]
+    fn what_is_not_committed_never_was() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("file");
+        fs::write(&path, "old").unwrap();
+        let mut replacement = Replacement::begin(&path, &NEW).unwrap();
+        replacement.append(b"half of").unwrap();
+        drop(replacement);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(entries(root.path()), ["file"]);
+    }
+
+    #[test]
+    fn links_are_written_through() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("real")).unwrap();
+        symlink("real/file", root.path().join("one")).unwrap();
+        symlink(root.path().join("one"), root.path().join("two")).unwrap();
+        assert_eq!(write(&root.path().join("two"), b"x").unwrap(), (1, true));
+        assert_eq!(fs::read(root.path().join("real/file")).unwrap(), b"x");
+        assert!(root.path().join("two").is_symlink());
+        symlink("loop", root.path().join("loop")).unwrap();
+        assert!(matches!(
+            write(&root.path().join("loop"), b""),
+            Err(CallError::File { errno: Errno::LOOP, .. })
+        ));
+    }
+
+    #[test]
+    fn only_files_are_replaced() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("file"), "").unwrap();
+        let check = |path: &str, expect: Errno| match write(&root.path().join(path), b"") {
+            Err(CallError::File { errno, .. }) => assert_eq!(errno, expect, "{path}"),
+            other => panic!("{path}: {other:?}"),
+        };
+        check(".", Errno::ISDIR);
+        check("..", Errno::ISDIR);
+        check("new/", Errno::ISDIR);
+        check("file/below", Errno::NOTDIR);
+        check(&"x".repeat(256), Errno::NAMETOOLONG);
+        let null = Replacement::begin(Path::new("/dev/null"), &NEW).map(drop);
+        assert!(matches!(null, Err(CallError::NotRegular { .. })), "{null:?}");
+        assert_eq!(entries(root.path()), ["file"]);
+    }
+
+    #[test]
+    fn what_cannot_fit_is_refused_early() {
+        let root = tempfile::tempdir().unwrap();
+        let huge = NewFile { size_hint: u64::MAX, ..NEW };
+        let refused = Replacement::begin(&root.path().join("file"), &huge).map(drop);
+        assert!(matches!(refused, Err(CallError::File { errno: Errno::NOSPC, .. })), "{refused:?}");
+        assert_eq!(entries(root.path()), [""; 0]);
+    }
+}

@@ -1,0 +1,203 @@
+//! PID 1 of a sandbox.
+//!
+//! ```text
+//!  key from the environment (and scrubbed there) ─► loopback ─► socket ─► privileges dropped
+//!                                                                              │
+//!      ┌───────────────────────────────────────────────────────────────────────┘
+//!      ▼
+//!  start the agent ─► wait ─┬─ an orphan ended ──────► reaped, wait on
+//!      ▲                    ├─ the agent ended ──────► pause (0.1 s doubling to 5 s) ──┐
+//!      │                    ├─ the lease is over ────► end everything, exit            │
+//!      │                    └─ SIGTERM or SIGINT ────► end everything, exit            │
+//!      └───────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! One thread, no runtime, nothing that can fail once the agent has been started. The socket
+//! is init's: connections made while the agent is down wait for the next one.
+
+mod agent_process;
+mod capabilities;
+mod key;
+mod listener;
+mod loopback;
+mod restart;
+mod seccomp;
+mod signals;
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, WaitStatus};
+
+pub use agent_process::{AgentOptions, run as run_agent};
+
+use agent_process::AgentCommand;
+use restart::Restart;
+use signals::{Signals, Woken};
+
+/// How long processes have to comply with SIGTERM when everything is ended.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Where the agent is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    /// A socket to be made here.
+    Path(PathBuf),
+    /// A listening socket this process was started with.
+    Descriptor(RawFd),
+}
+
+/// How init is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Where the agent is reached.
+    pub listen: Listen,
+    /// Where relative paths start.
+    pub workspace: PathBuf,
+    /// See [`crate::Config::silence_limit`].
+    pub silence_limit: Duration,
+    /// Bring the loopback interface up: in a network namespace of its own it starts down.
+    pub loopback: bool,
+    /// Keep only the few capabilities that root in a sandbox needs.
+    pub drop_capabilities: bool,
+    /// Refuse the system calls that no program in a sandbox needs.
+    pub seccomp: bool,
+}
+
+/// A step that failed. Nothing has been started then.
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    /// There is no usable key in the environment.
+    #[error("{variable} must hold the sandbox's key as {digits} hexadecimal digits", variable = emergent_protocol::KEY_VARIABLE, digits = 2 * emergent_protocol::KEY_LENGTH)]
+    Key,
+    /// The socket could not be made.
+    #[error("{}: {source}", path.display())]
+    Listen {
+        /// Where.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The descriptor is not one.
+    #[error("file descriptor {descriptor}: {source}")]
+    Descriptor {
+        /// Its number.
+        descriptor: RawFd,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel refused something.
+    #[error("{step}: {source}")]
+    Kernel {
+        /// What was tried.
+        step: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The system call filter could not be made.
+    #[error("system call filter: {0}")]
+    Filter(#[from] seccompiler::Error),
+}
+
+impl InitError {
+    fn kernel<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Kernel { step, source: source.into() }
+    }
+}
+
+/// Runs until everything in the sandbox has ended. An error means that nothing was started.
+pub fn run(options: &Options) -> Result<ExitCode, InitError> {
+    let key = key::take()?;
+    if options.loopback {
+        loopback::bring_up().map_err(InitError::kernel("loopback interface"))?;
+    }
+    let listener = listener::open(&options.listen)?;
+    if !rustix::process::getpid().is_init() {
+        // Orphans come here all the same.
+        let this = Some(rustix::process::getpid());
+        rustix::process::set_child_subreaper(this).map_err(InitError::kernel("subreaper"))?;
+    }
+    rustix::thread::set_no_new_privs(true).map_err(InitError::kernel("no-new-privileges"))?;
+    if options.drop_capabilities {
+        capabilities::drop_most().map_err(InitError::kernel("capabilities"))?;
+    }
+    if options.seccomp {
+        seccomp::install()?;
+    }
+    let signals = Signals::block().map_err(InitError::kernel("signal mask"))?;
+    let agent = AgentCommand { listener: &listener, options, key };
+    let first = agent.start().map_err(InitError::kernel("start of the agent"))?;
+    watch(&signals, &agent, first);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns when everything has ended.
+fn watch(signals: &Signals, agent: &AgentCommand<'_>, first: Pid) {
+    let mut restart = Restart::default();
+    let mut state = AgentState::Running { pid: first, since: Instant::now() };
+    loop {
+        let due = match state {
+            AgentState::Running { .. } => None,
+            AgentState::Due { at } => Some(at.saturating_duration_since(Instant::now())),
+        };
+        match signals.wait(due) {
+            Woken::Child => {
+                for (pid, status) in ended_children() {
+                    let AgentState::Running { pid: agent_pid, since } = state else { continue };
+                    if pid != agent_pid {
+                        continue;
+                    }
+                    if status.exit_status() == Some(i32::from(crate::EXIT_LEASE_OVER)) {
+                        return end_everything();
+                    }
+                    let pause = restart.after(since.elapsed());
+                    let (code, signal) = (status.exit_status(), status.terminating_signal());
+                    eprintln!(
+                        "emergent-agent: the agent ended (code {code:?}, signal {signal:?}), restart in {pause:?}"
+                    );
+                    state = AgentState::Due { at: Instant::now() + pause };
+                }
+            }
+            Woken::Terminate => return end_everything(),
+            Woken::TimeUp => {
+                state = match agent.start() {
+                    Ok(pid) => AgentState::Running { pid, since: Instant::now() },
+                    // Out of processes or memory: so is the sandbox, for now.
+                    Err(_) => AgentState::Due { at: Instant::now() + restart.after(Duration::ZERO) },
+                };
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum AgentState {
+    Running { pid: Pid, since: Instant },
+    Due { at: Instant },
+}
+
+/// Reaps everything that has ended: the agent, and orphans that came to init.
+fn ended_children() -> Vec<(Pid, WaitStatus)> {
+    let mut ended = Vec::new();
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(child)) => ended.push(child),
+            Err(Errno::INTR) => {}
+            Ok(None) | Err(_) => return ended,
+        }
+    }
+}
+
+fn end_everything() {
+    crate::quiesce::end_below(GRACE, || drop(ended_children()));
+}
+
+/// The program this process runs, even when its file is gone.
+fn own_program() -> &'static Path {
+    Path::new(OsStr::new("/proc/self/exe"))
+}

@@ -1,0 +1,98 @@
+//! What commands print.
+
+use std::time::{Duration, Instant};
+
+use emergent_protocol::v1;
+
+use crate::support::{Binary, BinaryOptions, Sandbox, exec_request, finish, resident_bytes};
+
+#[tokio::test]
+async fn head_and_tail_are_kept() {
+    let sandbox = Sandbox::start();
+    let mut client = sandbox.client().await;
+    let text = "echo first; head -c 20000000 /dev/zero | tr '\\0' x; echo; echo last; echo to stderr >&2";
+    let exited = client.run(text).await;
+    let stdout = exited.stdout.expect("a capture");
+    assert_eq!(stdout.total_bytes, 20_000_012);
+    assert_eq!((stdout.head.len(), stdout.tail.len()), (25 << 10, 25 << 10));
+    assert!(stdout.head.starts_with(b"first\nxxx") && stdout.tail.ends_with(b"xxx\nlast\n"));
+    assert_eq!(&exited.stderr.expect("a capture").head[..], b"to stderr\n");
+    // As much as was asked for, and never more than a message holds.
+    for (asked, kept) in [(10, 10), (u32::MAX, 2 << 19)] {
+        let request = v1::ExecRequest { capture_limit: asked, ..exec_request("head -c 3000000 /dev/zero") };
+        let stdout = client.exec(request).await.expect("runs").stdout.expect("a capture");
+        assert_eq!(stdout.head.len() + stdout.tail.len(), kept, "asked for {asked}");
+    }
+}
+
+#[tokio::test]
+async fn output_is_bytes() {
+    let sandbox = Sandbox::start();
+    let mut client = sandbox.client().await;
+    let stdout = client.run(r"printf 'a\377b\000c'").await.stdout.expect("a capture");
+    assert_eq!(&stdout.head[..], b"a\xffb\0c");
+}
+
+#[tokio::test]
+async fn streamed_output_comes_while_the_command_runs() {
+    let sandbox = Sandbox::start();
+    let mut client = sandbox.client().await;
+    let request = v1::ExecRequest {
+        stream_output: true,
+        ..exec_request("echo one; sleep 0.5; echo two >&2; sleep 0.5; echo three")
+    };
+    let started = Instant::now();
+    let mut events = client.stub.exec(request).await.expect("starts").into_inner();
+    let mut seen = Vec::new();
+    while let Some(event) = events.message().await.expect("no failure") {
+        match event.event.expect("an event") {
+            v1::exec_event::Event::Started(started) => assert!(started.pid > 0 && seen.is_empty()),
+            v1::exec_event::Event::Output(output) => {
+                seen.push((output.stream(), String::from_utf8_lossy(&output.data).into_owned()));
+                if seen.len() == 1 {
+                    assert!(
+                        started.elapsed() < Duration::from_millis(450),
+                        "came late: {:?}",
+                        started.elapsed()
+                    );
+                }
+            }
+            v1::exec_event::Event::Exited(exited) => {
+                assert_eq!(&exited.stdout.expect("a capture").head[..], b"one\nthree\n");
+            }
+        }
+    }
+    use v1::OutputStream::{Stderr, Stdout};
+    let expected = [(Stdout, "one\n"), (Stderr, "two\n"), (Stdout, "three\n")];
+    assert_eq!(seen, expected.map(|(stream, text)| (stream, text.to_owned())));
+}
+
+/// However much a command prints, the agent stays small and others go on.
+#[tokio::test]
+async fn a_gibibyte_costs_no_memory_and_no_time_of_others() {
+    let binary = Binary::start(BinaryOptions::default()).await;
+    let mut client = binary.client().await;
+    client.sh("true").await;
+    let agent = binary.agent_pid().expect("an agent");
+    let before = resident_bytes(agent);
+    let mut printing =
+        client.stub.exec(exec_request("head -c 1G /dev/zero; echo end")).await.expect("starts").into_inner();
+    let flood = tokio::spawn(async move { finish(&mut printing).await });
+    let mut slowest = Duration::ZERO;
+    let mut calls = 0;
+    while !flood.is_finished() {
+        let started = Instant::now();
+        client.stub.list_processes(v1::ListProcessesRequest {}).await.expect("answers");
+        slowest = slowest.max(started.elapsed());
+        calls += 1;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let stdout = flood.await.expect("no panic").expect("runs").stdout.expect("a capture");
+    assert_eq!(stdout.total_bytes, (1 << 30) + 4);
+    assert!(stdout.tail.ends_with(b"\0end\n"));
+    let grown = resident_bytes(agent).saturating_sub(before);
+    assert!(grown < 4 << 20, "the agent grew by {grown} bytes");
+    assert!(calls >= 10, "the flood was over after {calls} calls");
+    // Generous: this machine may have a single core for all three.
+    assert!(slowest < Duration::from_millis(500), "another call took {slowest:?}");
+}
