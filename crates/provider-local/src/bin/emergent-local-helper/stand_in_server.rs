@@ -1,0 +1,53 @@
+//! A server that makes sandboxes, says so, and then does nothing until it is killed.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use emergent_agent_client::AgentKey;
+use emergent_provider::{SandboxSpec, WorkspaceProvider};
+use emergent_provider_local::{AgentSource, HelperCommand, LocalProvider, Options};
+use emergent_types::{ByteSize, Cpu, NetworkMode, ResourceLimits, WorkspaceId};
+
+pub(crate) fn main(data_dir: &str, installation: &str, workspaces: &[&str]) -> ExitCode {
+    match run(data_dir, installation, workspaces) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(data_dir: &str, installation: &str, workspaces: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
+    let own_program = PathBuf::from("/proc/self/exe");
+    let provider = LocalProvider::new(Options {
+        data_dir: data_dir.into(),
+        installation: installation.parse()?,
+        agent: AgentSource::Path(own_program.clone()),
+        helper: HelperCommand { program: own_program, args: Vec::new() },
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        for workspace in workspaces {
+            let id: WorkspaceId = workspace.parse()?;
+            provider
+                .create(&SandboxSpec {
+                    id,
+                    limits: ResourceLimits {
+                        cpu: Cpu::from_millis(1000),
+                        memory: ByteSize::from_mib(64),
+                        disk: ByteSize::from_mib(32),
+                    },
+                    network: NetworkMode::Isolated,
+                    base_image: None,
+                    agent_key: AgentKey::derive(b"test", id),
+                })
+                .await?;
+            println!("{id}");
+            std::io::stdout().flush()?;
+        }
+        std::future::pending::<()>().await;
+        Ok(())
+    })
+}

@@ -1,0 +1,129 @@
+//! Formatted disks to copy from: one per size, made when the size is first asked for.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use super::Geometry;
+use crate::skeleton::Skeleton;
+
+/// How many templates are kept. One takes a few megabytes of real disk.
+const KEPT: usize = 16;
+
+/// Changes when disks are formatted differently, so that old templates are not used.
+const FORMAT: u32 = 1;
+
+/// Why a disk could not be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TemplateError {
+    #[error("mkfs.ext4 is not installed; install e2fsprogs")]
+    NoMkfs,
+    #[error("mkfs.ext4 ended with {status}: {message}")]
+    Mkfs { status: std::process::ExitStatus, message: String },
+    #[error("{}: {error}", path.display())]
+    Io { path: PathBuf, error: io::Error },
+}
+
+impl TemplateError {
+    /// Whether the host's own disk is full.
+    pub(crate) fn is_out_of_space(&self) -> bool {
+        matches!(self, Self::Io { error, .. } if error.kind() == io::ErrorKind::StorageFull)
+    }
+}
+
+/// The templates of one installation.
+pub(crate) struct Templates {
+    folder: PathBuf,
+    skeleton: Skeleton,
+    /// One template is made at a time: two creates of a new size share the work.
+    making: Mutex<()>,
+}
+
+impl Templates {
+    pub(crate) fn new(folder: PathBuf, skeleton: Skeleton) -> Self {
+        Self { folder, skeleton, making: Mutex::new(()) }
+    }
+
+    /// A formatted disk of this size with the base system's own files on it.
+    pub(crate) fn get(&self, geometry: Geometry) -> Result<PathBuf, TemplateError> {
+        let name = format!("{}-{FORMAT}-{}.img", self.skeleton.fingerprint(), geometry.bytes);
+        let path = self.folder.join(name);
+        if let Ok(file) = fs::File::open(&path) {
+            // The time tells which one to drop when there are too many.
+            let _ = file.set_modified(SystemTime::now());
+            return Ok(path);
+        }
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if !path.exists() {
+            self.make(&path, geometry)?;
+            self.prune();
+        }
+        Ok(path)
+    }
+
+    fn make(&self, path: &Path, geometry: Geometry) -> Result<(), TemplateError> {
+        let mkfs = find_mkfs().ok_or(TemplateError::NoMkfs)?;
+        let io_error = |path: &Path| {
+            let path = path.to_owned();
+            move |error| TemplateError::Io { path, error }
+        };
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.folder)
+            .map_err(io_error(&self.folder))?;
+
+        let content = self.folder.join(".skeleton");
+        self.skeleton.write_to(&content).map_err(io_error(&content))?;
+        let partial = self.folder.join(".partial.img");
+        let _ = fs::remove_file(&partial);
+        fs::File::create_new(&partial)
+            .and_then(|file| file.set_len(geometry.bytes))
+            .map_err(io_error(&partial))?;
+
+        let output = Command::new(mkfs)
+            // A disk never grows, and the room to let it would be most of what is copied.
+            .args(["-q", "-F", "-b", "4096", "-m", "0", "-e", "remount-ro", "-O", "^resize_inode"])
+            .args(["-N", &geometry.inodes.to_string()])
+            .args(["-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0"])
+            .arg("-d")
+            .args([&content, &partial])
+            .env_clear()
+            .stdin(Stdio::null())
+            .output()
+            .map_err(io_error(Path::new("mkfs.ext4")))?;
+        if !output.status.success() {
+            let message = String::from_utf8_lossy(&output.stderr).trim().chars().take(500).collect();
+            return Err(TemplateError::Mkfs { status: output.status, message });
+        }
+        fs::rename(&partial, path).map_err(io_error(path))?;
+        fs::remove_dir_all(&content).map_err(io_error(&content))
+    }
+
+    fn prune(&self) {
+        let mut found: Vec<(SystemTime, PathBuf)> = fs::read_dir(&self.folder)
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok)
+            .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "img"))
+            .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+            .collect();
+        found.sort();
+        for (_, path) in found.iter().rev().skip(KEPT) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Where `mkfs.ext4` is. Looked for where packages put it: the folders of system programs
+/// are often not in a service's `PATH`.
+pub(crate) fn find_mkfs() -> Option<PathBuf> {
+    ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"]
+        .iter()
+        .map(|folder| Path::new(folder).join("mkfs.ext4"))
+        .find(|path| path.is_file())
+}

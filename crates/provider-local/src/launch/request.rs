@@ -1,0 +1,122 @@
+//! What the server and the launch helper say to each other.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use emergent_types::{InstallationId, ResourceLimits, WorkspaceId};
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup::Cgroups;
+use crate::process::ProcessIdentity;
+use crate::uid_range::UidRange;
+
+/// What the server says, after the request, when the helper is in its control group.
+pub(crate) const GROUPED: &str = "grouped\n";
+
+/// A sandbox to be started. Not `Debug`: it holds the agent's key.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct LaunchRequest {
+    pub(crate) installation: InstallationId,
+    pub(crate) workspace: WorkspaceId,
+    /// The server's process: when it is not the helper's parent any more, nobody waits for
+    /// the sandbox.
+    pub(crate) server: i32,
+    /// The folder with the disk; the agent's socket is made there.
+    pub(crate) state_folder: PathBuf,
+    /// The folder with the agent's program.
+    pub(crate) agent_folder: PathBuf,
+    /// Folders of the host's root that hold its system.
+    pub(crate) system_folders: Vec<String>,
+    /// Whether no sandbox has used the disk yet.
+    pub(crate) first_launch: bool,
+    pub(crate) ids: UidRange,
+    pub(crate) limits: ResourceLimits,
+    pub(crate) cgroups: Cgroups,
+    /// The sandbox's group, from each hierarchy's root.
+    pub(crate) group: String,
+    /// In hexadecimal.
+    pub(crate) agent_key: String,
+}
+
+/// How it went.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LaunchReply {
+    /// The agent was started.
+    Launched { init: ProcessIdentity, steps: Vec<StepTiming> },
+    /// It was not.
+    Failed { step: LaunchStep, reason: String },
+}
+
+/// The steps of a launch, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaunchStep {
+    /// The server: copying the disk's template.
+    DiskCopy,
+    /// The server: the helper's process itself, from its start to its end, without its steps.
+    HelperProcess,
+    /// Reading the request.
+    Request,
+    /// Making the socket the agent will listen on.
+    Socket,
+    /// Making the user namespace.
+    UserNamespace,
+    /// Attaching and mounting the disk.
+    Disk,
+    /// Waiting to be put into the sandbox's control group, as far as that was not done by then.
+    Cgroup,
+    /// Putting the sandbox's root together.
+    RootFs,
+    /// `libcontainer`: namespaces, limits, mounts.
+    Build,
+    /// `libcontainer`: running the agent.
+    Start,
+}
+
+impl LaunchStep {
+    /// Every step, in order.
+    pub const ALL: [Self; 10] = [
+        Self::DiskCopy,
+        Self::HelperProcess,
+        Self::Request,
+        Self::Socket,
+        Self::UserNamespace,
+        Self::Disk,
+        Self::Cgroup,
+        Self::RootFs,
+        Self::Build,
+        Self::Start,
+    ];
+
+    /// The step's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DiskCopy => "disk copy",
+            Self::HelperProcess => "helper process",
+            Self::Request => "request",
+            Self::Cgroup => "cgroup",
+            Self::Socket => "socket",
+            Self::UserNamespace => "user namespace",
+            Self::Disk => "disk",
+            Self::RootFs => "root file system",
+            Self::Build => "libcontainer build",
+            Self::Start => "agent start",
+        }
+    }
+}
+
+impl fmt::Display for LaunchStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How long one step took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepTiming {
+    /// Which step.
+    pub step: LaunchStep,
+    /// How long.
+    pub micros: u64,
+}

@@ -1,0 +1,224 @@
+//! The provider: what the trait asks, turned into work on a thread that may block.
+
+use std::collections::HashMap;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use emergent_agent_client::AgentStream;
+use emergent_provider::{
+    Health, ObservedSandbox, Operation, ProviderError, Sandbox, SandboxSpec, WorkspaceProvider,
+};
+use emergent_types::{
+    Capabilities, DiskEnforcement, IsolationLevel, NetworkMode, Persistence, ProviderKind, WorkspaceId,
+};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use tokio::net::UnixStream;
+use tokio::sync::{OwnedMutexGuard, Semaphore};
+
+use crate::health::Probe;
+use crate::launch::StepTiming;
+use crate::layout::{AGENT_SOCKET, Layout};
+use crate::options::Options;
+use crate::prepared::Preparation;
+use crate::startup_times::StartupTimes;
+use crate::uid_range::UidRanges;
+
+/// This provider's name in errors.
+pub(crate) const KIND: ProviderKind = ProviderKind::Local;
+
+/// How long a full queue of connections is waited for.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// Sandboxes made of namespaces on this host.
+pub struct LocalProvider {
+    host: Arc<Host>,
+    /// Bounds how many helpers run at once: each keeps a core busy for its few milliseconds,
+    /// and more of them than cores only make every one slower.
+    launches: Arc<Semaphore>,
+    /// One operation at a time per sandbox.
+    busy: Mutex<HashMap<WorkspaceId, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// Everything operations share. Their code is in the files named after them.
+pub(crate) struct Host {
+    pub(crate) options: Options,
+    pub(crate) layout: Layout,
+    pub(crate) ids: UidRanges,
+    pub(crate) startup: StartupTimes,
+    pub(crate) preparation: Preparation,
+    pub(crate) probe: Probe,
+    /// Launches under way; while there are any, the installation's group is not removed.
+    pub(crate) launching: Mutex<usize>,
+    pub(crate) latest_steps: Mutex<Vec<StepTiming>>,
+}
+
+impl LocalProvider {
+    /// A provider that has touched nothing yet: what it needs is looked at when it is first
+    /// asked for something, and [`health`](WorkspaceProvider::health) says what is missing.
+    pub fn new(options: Options) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            host: Arc::new(Host {
+                layout: Layout::new(options.data_dir.clone(), options.installation),
+                ids: UidRanges::new(options.installation),
+                startup: StartupTimes::default(),
+                preparation: Preparation::default(),
+                probe: Probe::default(),
+                launching: Mutex::new(0),
+                latest_steps: Mutex::new(Vec::new()),
+                options,
+            }),
+            launches: Arc::new(Semaphore::new(2 * cores)),
+            busy: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// How long each step of the latest launch took, in order; empty before the first.
+    pub fn latest_launch(&self) -> Vec<StepTiming> {
+        self.host.latest_steps.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Runs `work` for one sandbox where it may block, after everything else that was asked
+    /// for that sandbox. Goes on to its end even when the caller stops waiting.
+    async fn run<T: Send + 'static>(
+        &self,
+        operation: Operation,
+        id: WorkspaceId,
+        work: impl FnOnce(&Host) -> Result<T, ProviderError> + Send + 'static,
+    ) -> Result<T, ProviderError> {
+        let turn = self.turn(id).await;
+        let host = Arc::clone(&self.host);
+        let result = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work(&host)
+        })
+        .await;
+        self.forget_idle();
+        result.unwrap_or_else(|panic| Err(step_error(operation, id, "blocking task", panic)))
+    }
+
+    async fn turn(&self, id: WorkspaceId) -> OwnedMutexGuard<()> {
+        let lock =
+            Arc::clone(self.busy.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default());
+        lock.lock_owned().await
+    }
+
+    fn forget_idle(&self) {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        busy.retain(|_, lock| Arc::strong_count(lock) > 1);
+    }
+
+    /// As [`run`](Self::run), when it is this launch's turn.
+    async fn run_launch(
+        &self,
+        operation: Operation,
+        spec: &SandboxSpec,
+        work: fn(&Host, &SandboxSpec) -> Result<Sandbox, ProviderError>,
+    ) -> Result<Sandbox, ProviderError> {
+        crate::enforceable::check(spec)?;
+        let permit = Arc::clone(&self.launches).acquire_owned().await;
+        let spec = spec.clone();
+        self.run(operation, spec.id, move |host| {
+            let _permit = permit;
+            work(host, &spec)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl WorkspaceProvider for LocalProvider {
+    fn kind(&self) -> ProviderKind {
+        KIND
+    }
+
+    async fn capabilities(&self) -> Capabilities {
+        crate::capabilities::of(&self.host)
+    }
+
+    async fn health(&self) -> Health {
+        let host = Arc::clone(&self.host);
+        tokio::task::spawn_blocking(move || host.health())
+            .await
+            .unwrap_or_else(|panic| Health::Unhealthy { reason: format!("the health check failed: {panic}") })
+    }
+
+    async fn create(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
+        self.run_launch(Operation::Create, spec, Host::create).await
+    }
+
+    async fn destroy(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        self.run(Operation::Destroy, id, move |host| host.destroy(id)).await
+    }
+
+    async fn stop(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        self.run(Operation::Stop, id, move |host| host.stop(id)).await
+    }
+
+    async fn resume(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
+        self.run_launch(Operation::Resume, spec, Host::resume).await
+    }
+
+    async fn connect(&self, id: WorkspaceId) -> Result<AgentStream, ProviderError> {
+        let folder = openat(
+            CWD,
+            self.host.layout.sandbox(id),
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(|_| ProviderError::NotFound { provider: KIND, id })?;
+        // Through the folder's descriptor: a socket's path may be 107 bytes long, a data
+        // folder's longer.
+        let path = format!("/proc/self/fd/{}/{AGENT_SOCKET}", folder.as_raw_fd());
+        let deadline = Instant::now() + CONNECT_LIMIT;
+        loop {
+            match UnixStream::connect(&path).await {
+                Ok(stream) => return Ok(Box::new(stream)),
+                // The queue of connections is full.
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    return Err(step_error(Operation::Connect, id, "agent socket", error));
+                }
+                // No socket, or nobody listens on it.
+                Err(_) => return Err(ProviderError::NotRunning { provider: KIND, id }),
+            }
+        }
+    }
+
+    async fn list(&self) -> Result<Vec<ObservedSandbox>, ProviderError> {
+        let host = Arc::clone(&self.host);
+        tokio::task::spawn_blocking(move || host.list())
+            .await
+            .unwrap_or_else(|panic| Err(ProviderError::List { provider: KIND, reason: panic.to_string() }))
+    }
+}
+
+/// What every sandbox of this provider is.
+pub(crate) fn sandbox(layout: &Layout, id: WorkspaceId) -> Sandbox {
+    Sandbox {
+        provider_id: layout.group(id),
+        isolation: IsolationLevel::Container,
+        network: NetworkMode::Isolated,
+        persistence: Persistence::Full,
+        disk_enforcement: DiskEnforcement::Hard,
+        warnings: vec![
+            "isolation level container is the weakest: the sandbox shares the host's kernel, and a flaw in \
+             that kernel may let it out"
+                .to_owned(),
+        ],
+    }
+}
+
+/// A step that failed.
+pub(crate) fn step_error(
+    operation: Operation,
+    id: WorkspaceId,
+    step: &'static str,
+    reason: impl std::fmt::Display,
+) -> ProviderError {
+    ProviderError::Step { provider: KIND, operation, id, step, reason: reason.to_string() }
+}

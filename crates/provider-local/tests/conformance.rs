@@ -1,0 +1,24 @@
+//! The suite that every provider passes, on the local provider with the real agent. Needs
+//! root.
+
+use std::sync::Arc;
+
+use emergent_provider::conformance::Subject;
+use emergent_provider_local::{AgentSource, HelperCommand, LocalProvider, Options};
+use emergent_types::InstallationId;
+
+async fn subject() -> Subject {
+    let data_dir = tempfile::tempdir().unwrap();
+    let provider = LocalProvider::new(Options {
+        data_dir: data_dir.path().to_owned(),
+        installation: InstallationId::generate(),
+        agent: AgentSource::Path(std::env::var("EMERGENT_AGENT_BIN").unwrap().into()),
+        helper: HelperCommand {
+            program: env!("CARGO_BIN_EXE_emergent-local-helper").into(),
+            args: Vec::new(),
+        },
+    });
+    Subject::new(Arc::new(provider), Some("/workspace"), data_dir)
+}
+
+emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, streams, limits, isolation);
