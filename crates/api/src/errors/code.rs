@@ -1,0 +1,136 @@
+//! The table of error codes.
+
+use axum::http::StatusCode;
+
+macro_rules! error_codes {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $status:ident, $text:literal;)+) => {
+        /// What went wrong, for programs. Codes never change their name or meaning.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ErrorCode { $($(#[doc = $doc])+ $variant),+ }
+
+        impl ErrorCode {
+            /// Every code, by status.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The code on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+
+            /// What it means, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+).trim_ascii_start()),+ }
+            }
+
+            pub(crate) fn http_status(self) -> StatusCode {
+                match self { $(Self::$variant => StatusCode::$status),+ }
+            }
+        }
+    };
+}
+
+error_codes! {
+    /// The request is not well-formed; `details.field` names what is wrong.
+    InvalidRequest = BAD_REQUEST, "invalid_request";
+    /// The request asks for something this version cannot do; `details.field` names it.
+    NotSupported = BAD_REQUEST, "not_supported";
+    /// The request asks for something that cannot be upheld here; `details.field` names it.
+    NotEnforceable = BAD_REQUEST, "not_enforceable";
+    /// A file was needed and a folder is there.
+    IsDirectory = BAD_REQUEST, "is_directory";
+    /// A folder was needed and something else is there.
+    NotADirectory = BAD_REQUEST, "not_a_directory";
+    /// There is no token, or it is not valid.
+    Unauthorized = UNAUTHORIZED, "unauthorized";
+    /// The token is valid but does not allow this.
+    Forbidden = FORBIDDEN, "forbidden";
+    /// The request is addressed to a host that this server does not answer to.
+    ForbiddenHost = FORBIDDEN, "forbidden_host";
+    /// The request comes from a web page that may not use this server.
+    ForbiddenOrigin = FORBIDDEN, "forbidden_origin";
+    /// The file system of the sandbox refused.
+    PermissionDenied = FORBIDDEN, "permission_denied";
+    /// There is no such endpoint.
+    NotFound = NOT_FOUND, "not_found";
+    /// Workspaces are switched off on this server.
+    FeatureDisabled = NOT_FOUND, "feature_disabled";
+    /// There is no such workspace.
+    WorkspaceNotFound = NOT_FOUND, "workspace_not_found";
+    /// There is no such file or folder; `details.suggestions` has close names.
+    FileNotFound = NOT_FOUND, "file_not_found";
+    /// There is no such background process.
+    ProcessNotFound = NOT_FOUND, "process_not_found";
+    /// The endpoint exists, but not with this method; the header `Allow` has those it has.
+    MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed";
+    /// The body took too long to arrive.
+    RequestTimeout = REQUEST_TIMEOUT, "request_timeout";
+    /// The workspace is in a state in which this cannot be done; `details.status` names it.
+    WorkspaceNotReady = CONFLICT, "workspace_not_ready";
+    /// The workspace was destroyed while it was being created.
+    WorkspaceDestroyed = CONFLICT, "workspace_destroyed";
+    /// The body is larger than 16 MiB.
+    PayloadTooLarge = PAYLOAD_TOO_LARGE, "payload_too_large";
+    /// The body is not declared as `application/json`.
+    UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type";
+    /// As many workspaces are active as may be; `details.hint` says what helps.
+    LimitReached = TOO_MANY_REQUESTS, "limit_reached";
+    /// The sandbox has too many background processes or calls at once.
+    TooMany = TOO_MANY_REQUESTS, "too_many";
+    /// The server failed; the log has the reason under the answer's `x-request-id`.
+    InternalError = INTERNAL_SERVER_ERROR, "internal_error";
+    /// The sandbox could not start a process.
+    SpawnFailed = INTERNAL_SERVER_ERROR, "spawn_failed";
+    /// The operating system of the sandbox reported an error.
+    IoError = INTERNAL_SERVER_ERROR, "io_error";
+    /// The workspace's agent cannot be reached; it is being repaired.
+    AgentUnreachable = BAD_GATEWAY, "agent_unreachable";
+    /// The workspace's agent gave an answer that makes no sense.
+    AgentMisbehaved = BAD_GATEWAY, "agent_misbehaved";
+    /// The workspace's provider could not do it.
+    ProviderFailed = BAD_GATEWAY, "provider_failed";
+    /// No provider could create the workspace; `details.providers` has each one's reason.
+    NoProviderAvailable = SERVICE_UNAVAILABLE, "no_provider_available";
+    /// The database cannot be used at the moment.
+    StoreUnavailable = SERVICE_UNAVAILABLE, "store_unavailable";
+    /// The server is going down.
+    ShuttingDown = SERVICE_UNAVAILABLE, "shutting_down";
+    /// The server gave up waiting. What was asked may still happen.
+    Timeout = GATEWAY_TIMEOUT, "timeout";
+    /// The disk of the sandbox is full. What was there before is intact.
+    NoSpace = INSUFFICIENT_STORAGE, "no_space";
+}
+
+impl ErrorCode {
+    /// The HTTP status that carries it.
+    pub fn status(self) -> u16 {
+        self.http_status().as_u16()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_sorted_by_status() {
+        let texts: HashSet<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(texts.len(), ErrorCode::ALL.len());
+        assert!(ErrorCode::ALL.is_sorted_by_key(|code| code.status()));
+    }
+
+    #[test]
+    fn every_code_is_documented_with_its_status() {
+        let page = include_str!("../../../../docs/errors.md");
+        let documented: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+        for code in ErrorCode::ALL {
+            let row = format!("| `{}` | {} |", code.as_str(), code.status());
+            assert!(
+                documented.iter().any(|line| line.starts_with(&row)),
+                "docs/errors.md has no row that begins with {row:?}"
+            );
+        }
+        assert_eq!(documented.len(), ErrorCode::ALL.len(), "docs/errors.md has a code that does not exist");
+    }
+}

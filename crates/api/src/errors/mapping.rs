@@ -1,0 +1,218 @@
+//! From the errors of the crates below to answers. Nothing else decides which status or code
+//! a failure has.
+
+use emergent_agent_client::AgentError;
+use emergent_orchestrator::NoProvider;
+use emergent_protocol::FailureCode;
+use emergent_store::StoreError;
+use emergent_types::{WorkspaceId, WorkspaceStatus};
+use emergent_workspaces::{CreateError, LifecycleError, ToolError};
+use serde_json::{Value, json};
+
+use super::{ApiError, ErrorCode};
+
+/// When a place may have become free.
+const RETRY_LIMIT_SECONDS: u32 = 10;
+/// When every provider's health has been checked again.
+const RETRY_PROVIDERS_SECONDS: u32 = 30;
+/// When a restarted server may be there.
+const RETRY_RESTART_SECONDS: u32 = 5;
+/// When the database may have caught up.
+const RETRY_STORE_SECONDS: u32 = 1;
+
+impl From<CreateError> for ApiError {
+    fn from(error: CreateError) -> Self {
+        let message = error.to_string();
+        match error {
+            CreateError::LimitReached { active, max } => limit_reached(message, active, max),
+            CreateError::NotEnforceable { field, reason }
+            | CreateError::NoProvider(NoProvider { not_enforceable: Some((field, reason)), .. }) => {
+                not_enforceable(field, &reason)
+            }
+            CreateError::NoProvider(none) => no_provider(message, &none),
+            CreateError::AgentSilent { .. } => Self::new(ErrorCode::AgentUnreachable, message),
+            CreateError::Destroyed { .. } => Self::new(ErrorCode::WorkspaceDestroyed, message),
+            CreateError::ShuttingDown => shutting_down(),
+            CreateError::Rejected { reason } => Self::internal(reason),
+            CreateError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<LifecycleError> for ApiError {
+    fn from(error: LifecycleError) -> Self {
+        let message = error.to_string();
+        match error {
+            LifecycleError::NotFound { id } => Self::workspace_not_found(id),
+            LifecycleError::WrongState { status, .. } => not_ready(message, status),
+            LifecycleError::LimitReached { active, max } => limit_reached(message, active, max),
+            LifecycleError::Provider { .. } => Self::new(ErrorCode::ProviderFailed, message),
+            LifecycleError::ShuttingDown => shutting_down(),
+            LifecycleError::Store { reason, retryable } => store_failed(reason, retryable),
+        }
+    }
+}
+
+impl From<ToolError> for ApiError {
+    fn from(error: ToolError) -> Self {
+        let message = error.to_string();
+        match error {
+            ToolError::NotFound { id } => Self::workspace_not_found(id),
+            ToolError::NotReady { status, .. } => not_ready(message, status),
+            ToolError::ShuttingDown => shutting_down(),
+            ToolError::Agent(error) => error.into(),
+        }
+    }
+}
+
+impl From<AgentError> for ApiError {
+    fn from(error: AgentError) -> Self {
+        let message = error.to_string();
+        match error {
+            AgentError::Unreachable { .. } | AgentError::Refused { .. } => {
+                Self::new(ErrorCode::AgentUnreachable, message)
+            }
+            AgentError::TimedOut { .. } => Self::new(ErrorCode::Timeout, message),
+            AgentError::Malformed { .. } => Self::new(ErrorCode::AgentMisbehaved, message),
+            AgentError::Failed { code, message, path, suggestions } => {
+                let mut error = Self::new(tool_failure(code), message);
+                if !path.is_empty() {
+                    error = error.detail("path", path);
+                }
+                if code == FailureCode::FileNotFound {
+                    error = error.detail("suggestions", suggestions);
+                }
+                error
+            }
+        }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let mut reason = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            reason.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        store_failed(reason, error.is_retryable())
+    }
+}
+
+impl ApiError {
+    /// There is no such workspace.
+    pub(crate) fn workspace_not_found(id: WorkspaceId) -> Self {
+        Self::new(ErrorCode::WorkspaceNotFound, format!("workspace {id} does not exist"))
+    }
+}
+
+fn tool_failure(code: FailureCode) -> ErrorCode {
+    match code {
+        FailureCode::InvalidRequest => ErrorCode::InvalidRequest,
+        FailureCode::FileNotFound => ErrorCode::FileNotFound,
+        FailureCode::IsDirectory => ErrorCode::IsDirectory,
+        FailureCode::NotADirectory => ErrorCode::NotADirectory,
+        FailureCode::PermissionDenied => ErrorCode::PermissionDenied,
+        FailureCode::NoSpace => ErrorCode::NoSpace,
+        FailureCode::ProcessNotFound => ErrorCode::ProcessNotFound,
+        FailureCode::TooMany => ErrorCode::TooMany,
+        FailureCode::SpawnFailed => ErrorCode::SpawnFailed,
+        FailureCode::IoError => ErrorCode::IoError,
+    }
+}
+
+fn limit_reached(message: String, active: u32, max: u32) -> ApiError {
+    ApiError::new(ErrorCode::LimitReached, message)
+        .detail("active", active)
+        .detail("max", max)
+        .detail("hint", "wait for a workspace to end, or stop or destroy one that is not needed")
+        .retry_after(RETRY_LIMIT_SECONDS)
+}
+
+fn not_enforceable(what: &str, reason: &str) -> ApiError {
+    // Providers speak of the sandbox they would make; limits are a level deeper in a request.
+    let field = match what {
+        "cpu" | "memory" | "disk" => format!("resource_limits.{what}"),
+        other => other.to_owned(),
+    };
+    ApiError::about(ErrorCode::NotEnforceable, field, format!("cannot be enforced here: {reason}"))
+}
+
+fn no_provider(message: String, none: &NoProvider) -> ApiError {
+    let providers: Vec<Value> = none
+        .attempts
+        .iter()
+        .map(|attempt| json!({ "provider": attempt.provider.as_str(), "reason": attempt.reason }))
+        .collect();
+    ApiError::new(ErrorCode::NoProviderAvailable, message)
+        .detail("providers", providers)
+        .retry_after(RETRY_PROVIDERS_SECONDS)
+}
+
+fn not_ready(message: String, status: WorkspaceStatus) -> ApiError {
+    ApiError::new(ErrorCode::WorkspaceNotReady, message).detail("status", status.as_str())
+}
+
+fn shutting_down() -> ApiError {
+    ApiError::new(ErrorCode::ShuttingDown, "the server is shutting down").retry_after(RETRY_RESTART_SECONDS)
+}
+
+fn store_failed(reason: String, retryable: bool) -> ApiError {
+    if retryable {
+        ApiError::new(ErrorCode::StoreUnavailable, "the database cannot be used at the moment")
+            .because(reason)
+            .retry_after(RETRY_STORE_SECONDS)
+    } else {
+        ApiError::internal(reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(error: impl Into<ApiError>, expect: ErrorCode) {
+        let error = error.into();
+        assert_eq!(error.code(), expect, "{error:?}");
+    }
+
+    #[test]
+    fn each_error_has_its_code() {
+        let id = WorkspaceId::generate();
+        check(CreateError::LimitReached { active: 1, max: 1 }, ErrorCode::LimitReached);
+        check(
+            CreateError::NotEnforceable { field: "network", reason: String::new() },
+            ErrorCode::NotEnforceable,
+        );
+        check(LifecycleError::NotFound { id }, ErrorCode::WorkspaceNotFound);
+        check(
+            LifecycleError::WrongState { id, status: WorkspaceStatus::Failed },
+            ErrorCode::WorkspaceNotReady,
+        );
+        check(LifecycleError::Store { reason: String::new(), retryable: true }, ErrorCode::StoreUnavailable);
+        check(LifecycleError::Store { reason: String::new(), retryable: false }, ErrorCode::InternalError);
+        check(ToolError::NotReady { id, status: WorkspaceStatus::Stopped }, ErrorCode::WorkspaceNotReady);
+        check(AgentError::Refused { reason: String::new() }, ErrorCode::AgentUnreachable);
+    }
+
+    #[test]
+    fn what_no_provider_can_enforce_is_the_requests_fault() {
+        let none = NoProvider {
+            attempts: Vec::new(),
+            retryable: false,
+            not_enforceable: Some(("base_image", "no images here".to_owned())),
+        };
+        let error = ApiError::from(CreateError::NoProvider(none));
+        assert_eq!((error.code(), error.field()), (ErrorCode::NotEnforceable, Some("base_image")));
+        let error = ApiError::from(CreateError::NotEnforceable { field: "memory", reason: String::new() });
+        assert_eq!(error.field(), Some("resource_limits.memory"));
+    }
+
+    #[test]
+    fn failures_of_tools_keep_their_code() {
+        for code in [FailureCode::FileNotFound, FailureCode::NoSpace, FailureCode::ProcessNotFound] {
+            assert_eq!(tool_failure(code).as_str(), code.as_str());
+        }
+    }
+}

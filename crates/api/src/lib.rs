@@ -1,0 +1,39 @@
+//! The REST API.
+//!
+//! ```text
+//!   connection ─► observe ─► catch panics ─► host and origin ─► token ─► endpoint
+//!                request id                  403 for strangers   401      one file each
+//! ```
+//!
+//! [`router`] is the table of contents: every path with the function that serves it. A
+//! resource is a folder, an endpoint is a file in it, and both the routes and the OpenAPI
+//! document come from the same lines, so that they cannot disagree.
+//!
+//! An endpoint does three things: it reads a request into a value that is whole and valid
+//! (`parse`), asks [`emergent_workspaces`] for it, and shows the result. What goes wrong on
+//! the way is turned into an answer in one place, [`errors`].
+//!
+//! No type of the HTTP framework leaves this crate, and no endpoint detaches its work: when
+//! a client goes away, the future that serves it is dropped, and what it had asked for ends.
+
+mod auth;
+mod errors;
+mod extract;
+mod health;
+mod hosts;
+mod observe;
+mod openapi;
+mod options;
+mod processes;
+mod providers;
+mod router;
+mod service;
+mod state;
+mod workspaces;
+
+pub use auth::{BearerToken, NoRandomness};
+pub use errors::ErrorCode;
+pub use hosts::{AllowedHost, ParseHostError};
+pub use openapi::openapi_json;
+pub use options::Options;
+pub use service::{BindError, Service};

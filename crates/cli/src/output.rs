@@ -1,0 +1,129 @@
+//! What is printed, for people or for programs.
+
+use std::io::{self, Write};
+
+use comfy_table::{Table, presets};
+use emergent_client::ClientError;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::exit::Failure;
+
+/// Where results go. For people they are tables, for programs JSON.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    json: bool,
+}
+
+impl Output {
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Prints a result: as JSON, or as `human` makes it.
+    pub(crate) fn result<T: Serialize>(self, value: &T, human: impl FnOnce(&T) -> String) {
+        if !self.json {
+            return self.line(&human(value));
+        }
+        // What came from JSON goes back into it.
+        let text =
+            serde_json::to_string_pretty(value).unwrap_or_else(|error| json!(error.to_string()).to_string());
+        self.line(&text);
+    }
+
+    /// Prints a line of text.
+    pub(crate) fn line(self, text: &str) {
+        write(&mut io::stdout().lock(), &[text.as_bytes(), b"\n"].concat());
+    }
+
+    /// Passes on what a command printed, as it is.
+    pub(crate) fn passed_on(self, stdout: &str, stderr: &str) {
+        write(&mut io::stdout().lock(), stdout.as_bytes());
+        write(&mut io::stderr().lock(), stderr.as_bytes());
+    }
+
+    /// Tells something beside the result.
+    pub(crate) fn note(self, text: &str) {
+        write(&mut io::stderr().lock(), format!("{text}\n").as_bytes());
+    }
+
+    /// Whether programs read this.
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// Tells why a command failed.
+    pub(crate) fn failure(self, failure: &Failure) {
+        if self.json {
+            return self.note(&failure_json(failure).to_string());
+        }
+        match failure {
+            Failure::Client(error) => self.note(&format!("error: {error}")),
+            Failure::Other(error) => self.note(&format!("error: {error:#}")),
+        }
+        if let Some(hint) = failure.hint() {
+            self.note(&format!("hint: {hint}"));
+        }
+    }
+}
+
+/// The server's own error where there is one, else one of the same shape.
+fn failure_json(failure: &Failure) -> Value {
+    match failure {
+        Failure::Client(ClientError::Api(api)) => {
+            json!({ "error": { "code": api.code, "message": api.message, "details": api.details } })
+        }
+        Failure::Client(error @ ClientError::Unreachable { .. }) => {
+            json!({ "error": { "code": "unreachable", "message": error.to_string(), "details": {} } })
+        }
+        Failure::Client(error) => {
+            json!({ "error": { "code": "client_error", "message": error.to_string(), "details": {} } })
+        }
+        Failure::Other(error) => {
+            json!({ "error": { "code": "failed", "message": format!("{error:#}"), "details": {} } })
+        }
+    }
+}
+
+/// Writes all of it. Whoever closes the other end has seen enough, and nobody is left to be
+/// told.
+fn write(to: &mut impl Write, bytes: &[u8]) {
+    if to.write_all(bytes).and_then(|()| to.flush()).is_err() {
+        std::process::exit(0);
+    }
+}
+
+/// A table with a head.
+pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(head).add_rows(rows);
+    trimmed(&table)
+}
+
+/// Names and values, one below the other.
+pub(crate) fn fields(rows: impl IntoIterator<Item = (&'static str, String)>) -> String {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .add_rows(rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]));
+    trimmed(&table)
+}
+
+fn trimmed(table: &Table) -> String {
+    table.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_plain() {
+        let text = table(&["ID", "STATUS"], [vec!["a".to_owned(), "ready".to_owned()]]);
+        assert_eq!(text, "ID   STATUS\na    ready");
+        assert_eq!(
+            fields([("id", "a".to_owned()), ("status", "ready".to_owned())]),
+            "id       a\nstatus   ready"
+        );
+    }
+}

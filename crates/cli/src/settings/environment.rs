@@ -1,0 +1,112 @@
+//! Every environment variable this program reads, with what it means.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+
+use super::SettingsError;
+
+/// The configuration file.
+pub(crate) const EMERGENT_CONFIG: &str = "EMERGENT_CONFIG";
+/// The folder that holds everything.
+pub(crate) const EMERGENT_DATA_DIR: &str = "EMERGENT_DATA_DIR";
+/// Where the server listens, as `ADDRESS:PORT`. Default 127.0.0.1:8585.
+pub(crate) const EMERGENT_LISTEN: &str = "EMERGENT_LISTEN";
+/// Names the server answers to beside its own address and loopback, separated by commas; with
+/// a port where only that one is meant.
+pub(crate) const EMERGENT_ALLOWED_HOSTS: &str = "EMERGENT_ALLOWED_HOSTS";
+/// The weakest isolation any workspace may have: `container`, `gvisor` or `microvm`. Default
+/// container.
+pub(crate) const EMERGENT_MIN_ISOLATION: &str = "EMERGENT_MIN_ISOLATION";
+/// What is logged, as tracing directives such as `info` or `emergent_api=debug`. Default info.
+pub(crate) const EMERGENT_LOG: &str = "EMERGENT_LOG";
+/// Where the commands find the server.
+pub(crate) const EMERGENT_URL: &str = "EMERGENT_URL";
+/// The token the commands show.
+pub(crate) const EMERGENT_TOKEN: &str = "EMERGENT_TOKEN";
+/// `false` turns the workspace endpoints and everything behind them off. Default true.
+pub(crate) const ENABLE_AGENT_WORKSPACES: &str = "ENABLE_AGENT_WORKSPACES";
+/// How many workspaces may be active at once. Default 10.
+pub(crate) const WORKSPACE_MAX_CONCURRENT: &str = "WORKSPACE_MAX_CONCURRENT";
+/// How many days a workspace lives after its last use. Default 30.
+pub(crate) const WORKSPACE_DEFAULT_TTL_DAYS: &str = "WORKSPACE_DEFAULT_TTL_DAYS";
+/// Where automatic choice of a provider begins. Default auto: at the strongest.
+pub(crate) const WORKSPACE_DEFAULT_PROVIDER: &str = "WORKSPACE_DEFAULT_PROVIDER";
+/// Processors of a workspace whose request does not say. Default 2.
+pub(crate) const WORKSPACE_DEFAULT_CPU: &str = "WORKSPACE_DEFAULT_CPU";
+/// Memory of a workspace whose request does not say. Default 4G.
+pub(crate) const WORKSPACE_DEFAULT_MEMORY: &str = "WORKSPACE_DEFAULT_MEMORY";
+/// Disk of a workspace whose request does not say. Default 10G.
+pub(crate) const WORKSPACE_DEFAULT_DISK: &str = "WORKSPACE_DEFAULT_DISK";
+/// Network of a workspace whose request does not say: `internet` or `isolated`. Default
+/// internet, as far as the provider can enforce it.
+pub(crate) const WORKSPACE_DEFAULT_NETWORK: &str = "WORKSPACE_DEFAULT_NETWORK";
+/// Whether automatic choice may use a managed cloud: `self-hosted` or `managed`. Default
+/// self-hosted.
+pub(crate) const DEPLOYMENT_MODE: &str = "DEPLOYMENT_MODE";
+/// 32 bytes as base64, with which every secret in the database is encrypted. Default: a
+/// generated key in `secret.key` in the data folder.
+pub(crate) const GITHUB_APP_ENCRYPTION_KEY: &str = "GITHUB_APP_ENCRYPTION_KEY";
+/// Where a person's programs keep their state.
+pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
+/// A person's own folder.
+pub(crate) const HOME: &str = "HOME";
+
+const KNOWN: [&str; 20] = [
+    EMERGENT_CONFIG,
+    EMERGENT_DATA_DIR,
+    EMERGENT_LISTEN,
+    EMERGENT_ALLOWED_HOSTS,
+    EMERGENT_MIN_ISOLATION,
+    EMERGENT_LOG,
+    EMERGENT_URL,
+    EMERGENT_TOKEN,
+    ENABLE_AGENT_WORKSPACES,
+    WORKSPACE_MAX_CONCURRENT,
+    WORKSPACE_DEFAULT_TTL_DAYS,
+    WORKSPACE_DEFAULT_PROVIDER,
+    WORKSPACE_DEFAULT_CPU,
+    WORKSPACE_DEFAULT_MEMORY,
+    WORKSPACE_DEFAULT_DISK,
+    WORKSPACE_DEFAULT_NETWORK,
+    DEPLOYMENT_MODE,
+    GITHUB_APP_ENCRYPTION_KEY,
+    XDG_STATE_HOME,
+    HOME,
+];
+
+/// The variables, as they are. Some are secret, so this cannot be printed.
+#[derive(Clone, Default)]
+pub(crate) struct Environment {
+    values: HashMap<&'static str, String>,
+}
+
+impl Environment {
+    /// Those of this process. An empty one is as good as none: files that pass variables on
+    /// often leave them empty.
+    pub(crate) fn of_process() -> Self {
+        let read = |name: &&'static str| {
+            let value = std::env::var_os(name)?.into_string().ok()?;
+            (!value.is_empty()).then_some((*name, value))
+        };
+        Self { values: KNOWN.iter().filter_map(read).collect() }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(values: &[(&'static str, &str)]) -> Self {
+        Self { values: values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect() }
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
+    /// A variable read as a value, if it is there.
+    pub(crate) fn value<T>(&self, name: &str) -> Result<Option<T>, SettingsError>
+    where
+        T: FromStr,
+        T::Err: ToString,
+    {
+        let parse = |text: &str| text.parse().map_err(|error: T::Err| SettingsError::new(name, error));
+        self.text(name).map(parse).transpose()
+    }
+}

@@ -1,0 +1,100 @@
+//! `emergent.toml`.
+//!
+//! ```toml
+//! listen = "127.0.0.1:8585"
+//! data_dir = "/var/lib/emergent"
+//! allow_plain_http = false
+//! allowed_hosts = ["emergent.example"]
+//! min_isolation = "container"
+//! deployment_mode = "self-hosted"
+//!
+//! [workspaces]
+//! enabled = true
+//! max_concurrent = 10
+//! default_ttl_days = 30
+//! default_provider = "auto"
+//! default_cpu = 2
+//! default_memory = "4G"
+//! default_disk = "10G"
+//! default_network = "internet"
+//! ```
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use emergent_types::{ByteSize, Cpu, DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice};
+use serde::Deserialize;
+
+use super::environment::{self, Environment};
+use super::{Layer, SettingsError, layer};
+
+/// Where a file is looked for that nobody named.
+const PLACES: [&str; 2] = ["emergent.toml", "/etc/emergent/emergent.toml"];
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    listen: Option<SocketAddr>,
+    data_dir: Option<PathBuf>,
+    allow_plain_http: Option<bool>,
+    allowed_hosts: Option<Vec<String>>,
+    min_isolation: Option<IsolationLevel>,
+    deployment_mode: Option<DeploymentMode>,
+    #[serde(default)]
+    workspaces: Workspaces,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Workspaces {
+    enabled: Option<bool>,
+    max_concurrent: Option<u32>,
+    default_ttl_days: Option<u32>,
+    default_provider: Option<ProviderChoice>,
+    default_cpu: Option<Cpu>,
+    default_memory: Option<ByteSize>,
+    default_disk: Option<ByteSize>,
+    default_network: Option<NetworkMode>,
+}
+
+/// What the file says. One that was named must be there.
+pub(super) fn read(named: Option<PathBuf>, environment: &Environment) -> Result<Layer, SettingsError> {
+    let named = named.or_else(|| environment.text(environment::EMERGENT_CONFIG).map(PathBuf::from));
+    let must_exist = named.is_some();
+    let places = named.map_or_else(|| PLACES.map(PathBuf::from).to_vec(), |path| vec![path]);
+    for path in places {
+        match std::fs::read_to_string(&path) {
+            Ok(text) => return parse(&path, &text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => {}
+            Err(error) => return Err(SettingsError::new(path.display().to_string(), error)),
+        }
+    }
+    Ok(Layer::default())
+}
+
+/// The parser's message has the line and the key.
+pub(super) fn parse(path: &Path, text: &str) -> Result<Layer, SettingsError> {
+    let origin = path.display().to_string();
+    let file: File =
+        toml::from_str(text).map_err(|error| SettingsError::new(&origin, error.to_string().trim_end()))?;
+    let hosts = file
+        .allowed_hosts
+        .map(|names| layer::hosts(&format!("{origin}: allowed_hosts"), names.iter().map(String::as_str)));
+    Ok(Layer {
+        listen: file.listen,
+        data_dir: file.data_dir,
+        allow_plain_http: file.allow_plain_http,
+        allowed_hosts: hosts.transpose()?,
+        workspaces_enabled: file.workspaces.enabled,
+        max_concurrent: file.workspaces.max_concurrent,
+        default_ttl_days: file.workspaces.default_ttl_days,
+        default_provider: file.workspaces.default_provider,
+        default_cpu: file.workspaces.default_cpu,
+        default_memory: file.workspaces.default_memory,
+        default_disk: file.workspaces.default_disk,
+        default_network: file.workspaces.default_network,
+        deployment_mode: file.deployment_mode,
+        min_isolation: file.min_isolation,
+    })
+}

@@ -1,0 +1,107 @@
+//! One source of options. What it does not say, a later one may.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use emergent_api::AllowedHost;
+use emergent_types::{ByteSize, Cpu, DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice};
+
+use super::SettingsError;
+use super::environment::{self, Environment};
+
+macro_rules! layer {
+    ($($(#[$doc:meta])* $field:ident: $type:ty),+ $(,)?) => {
+        /// What one source says.
+        #[derive(Debug, Clone, Default, PartialEq)]
+        pub(crate) struct Layer { $($(#[$doc])* pub(crate) $field: Option<$type>),+ }
+
+        impl Layer {
+            /// This, and where it says nothing, `later`.
+            pub(crate) fn or(self, later: Self) -> Self {
+                Self { $($field: self.$field.or(later.$field)),+ }
+            }
+        }
+    };
+}
+
+layer! {
+    listen: SocketAddr,
+    data_dir: PathBuf,
+    allow_plain_http: bool,
+    allowed_hosts: Vec<AllowedHost>,
+    workspaces_enabled: bool,
+    max_concurrent: u32,
+    default_ttl_days: u32,
+    default_provider: ProviderChoice,
+    default_cpu: Cpu,
+    default_memory: ByteSize,
+    default_disk: ByteSize,
+    default_network: NetworkMode,
+    deployment_mode: DeploymentMode,
+    min_isolation: IsolationLevel,
+}
+
+impl Layer {
+    /// What the environment says.
+    pub(super) fn from_environment(environment: &Environment) -> Result<Self, SettingsError> {
+        Ok(Self {
+            listen: environment.value(environment::EMERGENT_LISTEN)?,
+            data_dir: environment.text(environment::EMERGENT_DATA_DIR).map(PathBuf::from),
+            allow_plain_http: None,
+            allowed_hosts: environment
+                .text(environment::EMERGENT_ALLOWED_HOSTS)
+                .map(|text| hosts(environment::EMERGENT_ALLOWED_HOSTS, text.split(',')))
+                .transpose()?,
+            workspaces_enabled: environment
+                .value::<Switch>(environment::ENABLE_AGENT_WORKSPACES)?
+                .map(Switch::is_on),
+            max_concurrent: environment.value(environment::WORKSPACE_MAX_CONCURRENT)?,
+            default_ttl_days: environment.value(environment::WORKSPACE_DEFAULT_TTL_DAYS)?,
+            default_provider: environment.value(environment::WORKSPACE_DEFAULT_PROVIDER)?,
+            default_cpu: environment.value(environment::WORKSPACE_DEFAULT_CPU)?,
+            default_memory: environment.value(environment::WORKSPACE_DEFAULT_MEMORY)?,
+            default_disk: environment.value(environment::WORKSPACE_DEFAULT_DISK)?,
+            default_network: environment.value(environment::WORKSPACE_DEFAULT_NETWORK)?,
+            deployment_mode: environment.value(environment::DEPLOYMENT_MODE)?,
+            min_isolation: environment.value(environment::EMERGENT_MIN_ISOLATION)?,
+        })
+    }
+}
+
+/// Hosts, each of which must make sense.
+pub(super) fn hosts<'a>(
+    origin: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<Vec<AllowedHost>, SettingsError> {
+    names
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .map(|name| name.parse().map_err(|error| SettingsError::new(origin, error)))
+        .collect()
+}
+
+/// Yes or no, in the ways people write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Switch {
+    On,
+    Off,
+}
+
+impl Switch {
+    fn is_on(self) -> bool {
+        self == Self::On
+    }
+}
+
+impl FromStr for Switch {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" => Ok(Self::On),
+            "false" | "0" | "no" | "off" => Ok(Self::Off),
+            _ => Err(format!("{text:?} is neither true nor false")),
+        }
+    }
+}

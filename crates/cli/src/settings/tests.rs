@@ -1,0 +1,115 @@
+use std::path::Path;
+
+use emergent_types::{ByteSize, Cpu, ProviderKind};
+
+use super::*;
+
+fn load(flags: Layer, variables: &[(&'static str, &str)], file: &str) -> Result<Settings, SettingsError> {
+    let mut variables = variables.to_vec();
+    variables.push((environment::HOME, "/home/a"));
+    let environment = Environment::of(&variables);
+    let file = file::parse(Path::new("emergent.toml"), file)?;
+    Settings::from_layer(flags.or(Layer::from_environment(&environment)?).or(file), &environment)
+}
+
+fn refused(flags: Layer, variables: &[(&'static str, &str)], file: &str, mentions: &[&str]) {
+    let error = load(flags, variables, file).unwrap_err().to_string();
+    for word in mentions {
+        assert!(error.contains(word), "{error:?} does not mention {word:?}");
+    }
+}
+
+#[test]
+fn defaults_are_those_of_the_design() {
+    let settings = load(Layer::default(), &[], "").unwrap();
+    assert_eq!(settings.listen, "127.0.0.1:8585".parse().unwrap());
+    assert!(settings.workspaces_enabled);
+    assert_eq!(settings.max_concurrent, 10);
+    assert_eq!(settings.default_ttl, Duration::from_secs(30 * SECONDS_PER_DAY));
+    assert_eq!(settings.default_provider, ProviderChoice::Auto);
+    assert_eq!(settings.default_limits, ResourceLimits::WORKSPACE_DEFAULT);
+    assert_eq!(settings.default_network, NetworkMode::Internet);
+    assert_eq!(settings.deployment_mode, DeploymentMode::SelfHosted);
+    assert_eq!(settings.min_isolation, IsolationLevel::Container);
+}
+
+#[test]
+fn flags_win_over_environment_over_file_over_defaults() {
+    let file = "listen = \"127.0.0.1:1\"\n[workspaces]\nmax_concurrent = 1\ndefault_cpu = 1.5";
+    let variables =
+        [(environment::EMERGENT_LISTEN, "127.0.0.1:2"), (environment::WORKSPACE_MAX_CONCURRENT, "2")];
+    let flags = Layer { listen: Some("127.0.0.1:3".parse().unwrap()), ..Layer::default() };
+    let settings = load(flags, &variables, file).unwrap();
+    assert_eq!(settings.listen.port(), 3);
+    assert_eq!(settings.max_concurrent, 2);
+    assert_eq!(settings.default_limits.cpu, Cpu::from_millis(1500));
+    assert_eq!(settings.default_limits.memory, ByteSize::from_gib(4));
+}
+
+#[test]
+fn every_variable_has_its_effect() {
+    let settings = load(
+        Layer::default(),
+        &[
+            (environment::EMERGENT_DATA_DIR, "/data"),
+            (environment::EMERGENT_ALLOWED_HOSTS, "a.example, b.example:8443,"),
+            (environment::EMERGENT_MIN_ISOLATION, "gvisor"),
+            (environment::ENABLE_AGENT_WORKSPACES, "False"),
+            (environment::WORKSPACE_DEFAULT_TTL_DAYS, "7"),
+            (environment::WORKSPACE_DEFAULT_PROVIDER, "local"),
+            (environment::WORKSPACE_DEFAULT_CPU, "0.5"),
+            (environment::WORKSPACE_DEFAULT_MEMORY, "512m"),
+            (environment::WORKSPACE_DEFAULT_DISK, "1GB"),
+            (environment::WORKSPACE_DEFAULT_NETWORK, "isolated"),
+            (environment::DEPLOYMENT_MODE, "managed"),
+        ],
+        "",
+    )
+    .unwrap();
+    assert_eq!(settings.data_dir, Path::new("/data"));
+    assert_eq!(settings.allowed_hosts.len(), 2);
+    assert_eq!(settings.min_isolation, IsolationLevel::Gvisor);
+    assert!(!settings.workspaces_enabled);
+    assert_eq!(settings.default_ttl, Duration::from_secs(7 * SECONDS_PER_DAY));
+    assert_eq!(settings.default_provider, ProviderChoice::Explicit(ProviderKind::Local));
+    assert_eq!(settings.default_limits.cpu, Cpu::from_millis(500));
+    assert_eq!(settings.default_limits.memory, ByteSize::from_mib(512));
+    assert_eq!(settings.default_limits.disk, ByteSize::GIB);
+    assert_eq!(settings.default_network, NetworkMode::Isolated);
+    assert_eq!(settings.deployment_mode, DeploymentMode::Managed);
+}
+
+#[test]
+fn what_makes_no_sense_is_named() {
+    for (name, value) in [
+        (environment::EMERGENT_LISTEN, "nowhere"),
+        (environment::EMERGENT_ALLOWED_HOSTS, "a b"),
+        (environment::EMERGENT_MIN_ISOLATION, "strong"),
+        (environment::ENABLE_AGENT_WORKSPACES, "maybe"),
+        (environment::WORKSPACE_MAX_CONCURRENT, "-1"),
+        (environment::WORKSPACE_MAX_CONCURRENT, "0"),
+        (environment::WORKSPACE_DEFAULT_TTL_DAYS, "0"),
+        (environment::WORKSPACE_DEFAULT_TTL_DAYS, "3651"),
+        (environment::WORKSPACE_DEFAULT_PROVIDER, "magic"),
+        (environment::WORKSPACE_DEFAULT_CPU, "0"),
+        (environment::WORKSPACE_DEFAULT_MEMORY, "4X"),
+    ] {
+        refused(Layer::default(), &[(name, value)], "", &[name]);
+    }
+    let none = Layer::default;
+    refused(none(), &[], "color = \"red\"", &["emergent.toml", "color"]);
+    refused(none(), &[], "[workspaces]\nmax_concurent = 3", &["emergent.toml", "max_concurent"]);
+    refused(none(), &[], "[workspaces]\nmax_concurrent = \"x\"", &["emergent.toml", "max_concurrent"]);
+    refused(none(), &[], "listen = ", &["emergent.toml"]);
+    refused(none(), &[], "allowed_hosts = [\"a b\"]", &["emergent.toml", "allowed_hosts"]);
+}
+
+#[test]
+fn beyond_this_machine_only_when_told_so() {
+    let everywhere = || Layer { listen: Some("0.0.0.0:8585".parse().unwrap()), ..Layer::default() };
+    refused(everywhere(), &[], "", &["0.0.0.0:8585", "--allow-plain-http"]);
+    assert!(load(Layer { allow_plain_http: Some(true), ..everywhere() }, &[], "").is_ok());
+    assert!(load(everywhere(), &[], "allow_plain_http = true").is_ok());
+    let loopback = Layer { listen: Some("[::1]:1".parse().unwrap()), ..Layer::default() };
+    assert!(load(loopback, &[], "").is_ok());
+}

@@ -1,0 +1,97 @@
+//! `emergent workspace create`
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use clap::Args;
+use emergent_client::{Client, CreateWorkspace, RequestedLimits};
+use emergent_types::{ByteSize, Cpu, DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice};
+use serde_json::{Map, Value};
+
+use super::view;
+use crate::exit::Failure;
+use crate::output::Output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    /// The provider to use and no other, or auto
+    #[arg(long)]
+    provider: Option<ProviderChoice>,
+    /// Whether automatic choice may use a managed cloud: self-hosted or managed
+    #[arg(long)]
+    deployment_mode: Option<DeploymentMode>,
+    /// Processors, such as 2 or 0.5
+    #[arg(long)]
+    cpu: Option<Cpu>,
+    /// Memory, such as 512M or 4G
+    #[arg(long)]
+    memory: Option<ByteSize>,
+    /// Disk, such as 10G
+    #[arg(long)]
+    disk: Option<ByteSize>,
+    /// The weakest isolation that will do: container, gvisor or microvm
+    #[arg(long)]
+    min_isolation: Option<IsolationLevel>,
+    /// What it can reach: internet or isolated
+    #[arg(long)]
+    network: Option<NetworkMode>,
+    /// An environment variable of everything that runs in it; may be repeated
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = pair)]
+    env: Vec<(String, String)>,
+    /// The image to start from
+    #[arg(long)]
+    base_image: Option<String>,
+    /// How long it lives after its last use
+    #[arg(long, value_name = "SECONDS")]
+    ttl: Option<u64>,
+    /// Something to remember; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    metadata: Vec<(String, String)>,
+    /// Answer at once instead of waiting until it is ready
+    #[arg(long)]
+    no_wait: bool,
+    /// Print nothing but the id
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Create {
+    pub(super) async fn run(self, client: &Client, output: Output) -> Result<ExitCode, Failure> {
+        let (quiet, no_wait) = (self.quiet, self.no_wait);
+        let request = self.into_request();
+        let workspace = if no_wait {
+            client.create_without_waiting(&request).await?
+        } else {
+            client.create(&request).await?
+        };
+        if quiet {
+            output.line(&workspace.id.to_string());
+        } else {
+            output.result(&workspace, view::details);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn into_request(self) -> CreateWorkspace {
+        let limits = RequestedLimits { cpu: self.cpu, memory: self.memory, disk: self.disk };
+        CreateWorkspace {
+            provider: self.provider,
+            deployment_mode: self.deployment_mode,
+            resource_limits: (limits != RequestedLimits::default()).then_some(limits),
+            min_isolation: self.min_isolation,
+            network: self.network,
+            env: BTreeMap::from_iter(self.env),
+            base_image: self.base_image,
+            ttl_seconds: self.ttl,
+            metadata: Map::from_iter(
+                self.metadata.into_iter().map(|(name, value)| (name, Value::String(value))),
+            ),
+        }
+    }
+}
+
+/// `NAME=VALUE`.
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,81 @@
+//! `emergent workspace exec`
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use clap::Args;
+use emergent_client::{BashRequest, Client, FinishedCommand};
+use emergent_types::WorkspaceId;
+
+use super::create::pair;
+use crate::exit::Failure;
+use crate::output::Output;
+use crate::shell_words;
+
+#[derive(Debug, Args)]
+pub(crate) struct Exec {
+    /// Where
+    id: WorkspaceId,
+    /// The folder to run it in
+    #[arg(long, value_name = "PATH")]
+    workdir: Option<String>,
+    /// After this it is killed
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+    /// An environment variable; may be repeated
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = pair)]
+    env: Vec<(String, String)>,
+    /// The account to run it as
+    #[arg(long)]
+    user: Option<String>,
+    /// Let it go on by itself, and print its process id
+    #[arg(long, conflicts_with = "timeout")]
+    background: bool,
+    /// The command: a single word is given to the shell as it is; several are a program with
+    /// its arguments, which no shell looks into
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<String>,
+}
+
+impl Exec {
+    pub(super) async fn run(self, client: &Client, output: Output) -> Result<ExitCode, Failure> {
+        let request = BashRequest {
+            command: shell_words::to_command(&self.command),
+            workdir: self.workdir,
+            timeout_ms: self.timeout.map(|seconds| seconds.saturating_mul(1000)),
+            env: BTreeMap::from_iter(self.env),
+            user: self.user,
+        };
+        if self.background {
+            let started = client.bash_in_background(self.id, &request).await?;
+            output.result(&started, |started| started.process_id.to_string());
+            return Ok(ExitCode::SUCCESS);
+        }
+        let finished = client.bash(self.id, &request).await?;
+        if output.is_json() {
+            output.result(&finished, |_| String::new());
+        } else {
+            output.passed_on(&finished.stdout, &finished.stderr);
+        }
+        note_unusual(&finished, output);
+        Ok(exit_code(finished.exit_code))
+    }
+}
+
+/// What the exit code alone does not tell.
+fn note_unusual(finished: &FinishedCommand, output: Output) {
+    if output.is_json() {
+        return;
+    }
+    if finished.timed_out {
+        output.note("emergent: the command was killed because its time was up");
+    }
+    if finished.oom_killed {
+        output.note("emergent: the workspace ran out of memory");
+    }
+}
+
+/// The command's own code. What does not fit into a byte is a failure all the same.
+fn exit_code(code: i32) -> ExitCode {
+    u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
+}

@@ -1,0 +1,63 @@
+//! `emergent workspace list`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use emergent_client::{Client, ListWorkspaces, Workspace, WorkspaceList};
+use emergent_types::{ProviderKind, WorkspaceStatus};
+
+use super::view;
+use crate::exit::Failure;
+use crate::output::Output;
+
+/// The largest page a server gives.
+const PAGE: u32 = 500;
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only those in this state
+    #[arg(long)]
+    status: Option<WorkspaceStatus>,
+    /// Only those of this provider
+    #[arg(long)]
+    provider: Option<ProviderKind>,
+    /// This many at most; all where not said
+    #[arg(long)]
+    limit: Option<usize>,
+}
+
+impl List {
+    pub(super) async fn run(self, client: &Client, output: Output) -> Result<ExitCode, Failure> {
+        let workspaces = self.collect(client).await?;
+        let list = WorkspaceList { items: workspaces, next_cursor: None };
+        output.result(&list, |list| match list.items.as_slice() {
+            [] => "there are no workspaces".to_owned(),
+            items => view::rows(items),
+        });
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn collect(&self, client: &Client) -> Result<Vec<Workspace>, Failure> {
+        let limit = self.limit.unwrap_or(usize::MAX);
+        let mut found = Vec::new();
+        let mut cursor = None;
+        while found.len() < limit {
+            let page = client
+                .list(&ListWorkspaces {
+                    status: self.status,
+                    provider: self.provider,
+                    limit: Some(PAGE),
+                    cursor: cursor.take(),
+                    ..ListWorkspaces::default()
+                })
+                .await?;
+            found.extend(page.items);
+            match page.next_cursor {
+                Some(next) => cursor = Some(next),
+                None => break,
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+}
