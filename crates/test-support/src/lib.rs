@@ -1,0 +1,23 @@
+//! What end-to-end suites stand on.
+//!
+//! - [`TestServer`] is the real program on a free port of loopback, with a data folder of its
+//!   own. It can be killed and started again on the same folder.
+//! - [`Census`] counts what sandboxes leave behind outside the server's process: processes,
+//!   mounts, control groups, network namespaces, links, loop devices, firewall rules and
+//!   folders.
+//! - [`Probe`] sends requests as they are, well-formed or not.
+//! - [`Sandbox`] finds the processes of a workspace from outside, to do them harm.
+
+mod census;
+mod probe;
+mod program;
+mod sandbox;
+mod server;
+mod waiting;
+
+pub use census::{Census, Scope};
+pub use probe::{Answer, Probe};
+pub use program::{CommandOutput, run_program};
+pub use sandbox::Sandbox;
+pub use server::{TestServer, TestServerOptions};
+pub use waiting::eventually;

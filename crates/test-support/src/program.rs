@@ -1,0 +1,74 @@
+//! The program under test.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+use tokio::process::Command;
+
+/// Where it is, if not beside the tests.
+const EMERGENT_BIN: &str = "EMERGENT_BIN";
+
+/// The `emergent` that was built with the tests, or the one that `EMERGENT_BIN` names.
+pub(crate) fn locate() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os(EMERGENT_BIN) {
+        return Ok(path.into());
+    }
+    // Tests are in `deps`, programs one folder above.
+    let own = std::env::current_exe().context("cannot find out where the tests are")?;
+    let found =
+        own.ancestors().skip(1).take(3).map(|folder| folder.join("emergent")).find(|path| path.is_file());
+    match found {
+        Some(path) => Ok(path),
+        None => bail!(
+            "there is no `emergent` near {}: build it with `cargo build -p emergent-cli`, or name it with {EMERGENT_BIN}",
+            own.display()
+        ),
+    }
+}
+
+/// What a run of the program left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandOutput {
+    /// Its exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub stdout: String,
+    /// What it printed to standard error.
+    pub stderr: String,
+}
+
+/// Runs the program to its end, with these variables and no other of its own.
+///
+/// # Panics
+///
+/// When it cannot be started at all.
+pub async fn run_program(arguments: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
+    let program = locate().expect("the program is built");
+    let output = command(program, variables)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .expect("the program starts");
+    CommandOutput {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// The program without what the environment of the tests would tell it.
+pub(crate) fn command(program: PathBuf, variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().envs(variables.iter().copied());
+    for kept in ["PATH", "HOME", "TMPDIR"] {
+        if let Some(value) = std::env::var_os(kept) {
+            command.env(kept, value);
+        }
+    }
+    // So that no emergent.toml of the folder they run in has a say.
+    command.current_dir("/");
+    command
+}
