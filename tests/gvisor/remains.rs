@@ -1,0 +1,137 @@
+//! What a daemon leaves on the host's disk and in its control groups, and how it is removed.
+//!
+//! Folder and control groups carry one name, and the name carries the number of the test's
+//! process: whoever finds them later knows whether that test still runs.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+const PREFIX: &str = "emergent-gvisor-test-";
+
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// How long the kernel may take to empty the groups of processes that are gone.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A folder for one daemon, known to belong to this process.
+pub(crate) fn new_folder() -> TempDir {
+    let prefix = format!("{PREFIX}{}-", std::process::id());
+    tempfile::Builder::new().prefix(&prefix).tempdir().expect("a temporary folder can be made")
+}
+
+/// The control group below which a daemon with this folder puts its containers.
+pub(crate) fn control_group(folder: &Path) -> String {
+    folder.file_name().expect("it has a name").to_string_lossy().into_owned()
+}
+
+/// Removes folder and control groups of a daemon whose processes are gone.
+pub(crate) fn remove(folder: PathBuf) {
+    let group = control_group(&folder);
+    let deadline = Instant::now() + PATIENCE;
+    for hierarchy in hierarchies() {
+        while let Err(error) = remove_group(&hierarchy.join(&group)) {
+            if Instant::now() > deadline {
+                eprintln!("left behind: {}: {error}", hierarchy.join(&group).display());
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    if let Err(error) = fs::remove_dir_all(&folder) {
+        eprintln!("left behind: {}: {error}", folder.display());
+    }
+}
+
+/// Removes what tests have left that were killed before they could.
+pub(crate) fn remove_those_of_dead_tests() {
+    for folder in entries(&std::env::temp_dir()) {
+        if owner(&folder).is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            remove(folder);
+        }
+    }
+}
+
+/// The process whose test made this folder.
+fn owner(folder: &Path) -> Option<u32> {
+    let (pid, _) = folder.file_name()?.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
+    pid.parse().ok()
+}
+
+/// Version 2, and each controller of version 1.
+fn hierarchies() -> Vec<PathBuf> {
+    let mut all = entries(Path::new(CGROUPS));
+    all.push(CGROUPS.into());
+    all
+}
+
+/// A control group is removed from its leaves up; its files vanish with it.
+fn remove_group(group: &Path) -> io::Result<()> {
+    for child in entries(group).into_iter().filter(|child| child.is_dir()) {
+        remove_group(&child)?;
+    }
+    match fs::remove_dir(group) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
+}
+
+mod tests {
+    use super::*;
+    use crate::daemon::DockerDaemon;
+    use crate::root_image;
+
+    /// Processes and mounts that mention `name`, and files that are called so.
+    fn traces(name: &str) -> Vec<String> {
+        let commands = entries(Path::new("/proc")).into_iter().filter_map(|process| {
+            let command = String::from_utf8_lossy(&fs::read(process.join("cmdline")).ok()?).into_owned();
+            command.contains(name).then_some(command)
+        });
+        let mounts = fs::read_to_string("/proc/self/mounts").expect("readable");
+        let mounts = mounts.lines().filter(|mount| mount.contains(name)).map(str::to_owned).collect::<Vec<_>>();
+        let mut places = hierarchies();
+        places.push(std::env::temp_dir());
+        let files = places.into_iter().map(|place| place.join(name)).filter(|file| file.exists());
+        commands.chain(mounts).chain(files.map(|file| file.display().to_string())).collect()
+    }
+
+    /// A daemon with a running sandbox goes, and nothing remembers it.
+    #[tokio::test]
+    async fn a_dropped_daemon_leaves_nothing() {
+        let daemon = DockerDaemon::start().await;
+        root_image::import(&daemon).await;
+        let name = control_group(daemon.folder());
+        daemon
+            .docker()
+            .call(["run", "--detach", "--runtime", "runsc", "--network", "none"].iter().chain(&[
+                "--mount",
+                root_image::PROGRAMS,
+                root_image::TAG,
+                "sleep",
+                "600",
+            ]))
+            .await
+            .expect("a container starts");
+        assert!(traces(&name).len() > 3, "what is looked for is found while it is there");
+        drop(daemon);
+        assert_eq!(traces(&name), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_folder_knows_its_test() {
+        let check = |name: &str, expect: Option<u32>| assert_eq!(owner(Path::new(name)), expect, "{name}");
+        check("/tmp/emergent-gvisor-test-4711-Ab3", Some(4711));
+        check("/tmp/emergent-gvisor-test-4711", None);
+        check("/tmp/emergent-gvisor-test--x", None);
+        check("/tmp/other-4711-x", None);
+        let folder = new_folder();
+        assert_eq!(owner(folder.path()), Some(std::process::id()));
+    }
+}
