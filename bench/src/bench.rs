@@ -1,0 +1,71 @@
+//! What every measurement is given.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::server::ServerSetup;
+
+/// What is left over from one repetition (a mount namespace, a loop device, a control group)
+/// is taken down by the kernel in the background; the next one shall not be charged for it.
+const SETTLING: Duration = Duration::from_millis(30);
+
+/// What every measurement is given.
+pub(crate) struct Bench {
+    pub(crate) emergent: PathBuf,
+    pub(crate) work_dir: PathBuf,
+    pub(crate) quick: bool,
+}
+
+impl Bench {
+    /// How often to repeat something.
+    pub(crate) fn rounds(&self, complete: usize, quick: usize) -> usize {
+        if self.quick { quick } else { complete }
+    }
+
+    /// A new, empty folder.
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.work_dir.join(name);
+        fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
+        Ok(folder)
+    }
+
+    /// A server with a data folder of its own.
+    pub(crate) fn server(&self, name: &str, max_concurrent: u32) -> Result<ServerSetup> {
+        Ok(ServerSetup { program: self.emergent.clone(), data_dir: self.folder(name)?, max_concurrent })
+    }
+
+    /// Lets the kernel finish what the last repetition left to do.
+    pub(crate) async fn settle(&self) {
+        tokio::time::sleep(SETTLING).await;
+    }
+}
+
+/// Builds the product as it is released, and says where it is.
+pub(crate) fn build_server() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "build",
+            "--release",
+            "--package",
+            "emergent-cli",
+            "--message-format",
+            "json-render-diagnostics",
+        ])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cargo cannot be started")?;
+    ensure!(output.status.success(), "the product could not be built");
+    let text = String::from_utf8(output.stdout)?;
+    let mut programs = text.lines().filter_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let program = PathBuf::from(message["executable"].as_str()?);
+        (program.file_name()? == "emergent").then_some(program)
+    });
+    programs.next_back().context("cargo has built no program `emergent`")
+}

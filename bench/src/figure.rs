@@ -1,0 +1,150 @@
+//! A measured quantity, and how it is written.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::stats::Spread;
+
+/// One measured quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
+pub(crate) enum Figure {
+    Time(Duration),
+    Bytes(u64),
+    Count(u64),
+}
+
+impl fmt::Display for Figure {
+    /// Three significant digits, in the unit in which they are easiest to compare.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Time(time) => {
+                let seconds = time.as_secs_f64();
+                match seconds {
+                    s if s < 1e-3 => write!(f, "{:.0} µs", s * 1e6),
+                    s if s < 1e-2 => write!(f, "{:.2} ms", s * 1e3),
+                    s if s < 0.1 => write!(f, "{:.1} ms", s * 1e3),
+                    s if s < 1.0 => write!(f, "{:.0} ms", s * 1e3),
+                    s => write!(f, "{s:.2} s"),
+                }
+            }
+            Self::Bytes(bytes) => write!(f, "{:.1} MiB", *bytes as f64 / f64::from(1 << 20)),
+            Self::Count(count) => write!(f, "{count}"),
+        }
+    }
+}
+
+/// What came of a measurement: many durations, or one quantity.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Measured {
+    Spread(Spread),
+    Single(Figure),
+}
+
+impl Measured {
+    pub(crate) fn p50(&self) -> Figure {
+        match self {
+            Self::Spread(spread) => Figure::Time(spread.p50),
+            Self::Single(figure) => *figure,
+        }
+    }
+
+    pub(crate) fn p95(&self) -> Option<Figure> {
+        match self {
+            Self::Spread(spread) => Some(Figure::Time(spread.p95)),
+            Self::Single(_) => None,
+        }
+    }
+
+    pub(crate) fn p99(&self) -> Option<Figure> {
+        match self {
+            Self::Spread(spread) => Some(Figure::Time(spread.p99)),
+            Self::Single(_) => None,
+        }
+    }
+}
+
+impl From<Spread> for Measured {
+    fn from(spread: Spread) -> Self {
+        Self::Spread(spread)
+    }
+}
+
+impl From<Figure> for Measured {
+    fn from(figure: Figure) -> Self {
+        Self::Single(figure)
+    }
+}
+
+/// What a measurement should reach.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Target {
+    /// Our median, as a multiple of the bare alternative's.
+    Ratio(f64),
+    /// Our median or quantity itself.
+    AtMost(Figure),
+    /// Exactly this quantity.
+    Exactly(Figure),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ratio(ratio) => write!(f, "≤ {ratio} ×"),
+            Self::AtMost(figure) => write!(f, "≤ {figure}"),
+            Self::Exactly(figure) => write!(f, "{figure}"),
+        }
+    }
+}
+
+impl Target {
+    /// Whether it is reached. A ratio without a bare figure is not.
+    pub(crate) fn is_met(&self, ours: &Measured, bare: Option<&Measured>) -> bool {
+        match self {
+            Self::Ratio(most) => ratio(ours, bare).is_some_and(|ratio| ratio <= *most),
+            Self::AtMost(most) => ours.p50() <= *most,
+            Self::Exactly(figure) => ours.p50() == *figure,
+        }
+    }
+}
+
+/// Our median as a multiple of the bare one.
+pub(crate) fn ratio(ours: &Measured, bare: Option<&Measured>) -> Option<f64> {
+    let (ours, bare) = match (ours.p50(), bare?.p50()) {
+        (Figure::Time(ours), Figure::Time(bare)) => (ours.as_secs_f64(), bare.as_secs_f64()),
+        (Figure::Bytes(ours), Figure::Bytes(bare)) => (ours as f64, bare as f64),
+        _ => return None,
+    };
+    (bare > 0.0).then(|| ours / bare)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_written_to_be_compared() {
+        let check = |figure: Figure, expect: &str| assert_eq!(figure.to_string(), expect);
+        check(Figure::Time(Duration::from_nanos(340_600)), "341 µs");
+        check(Figure::Time(Duration::from_micros(1234)), "1.23 ms");
+        check(Figure::Time(Duration::from_micros(23_456)), "23.5 ms");
+        check(Figure::Time(Duration::from_millis(321)), "321 ms");
+        check(Figure::Time(Duration::from_millis(4321)), "4.32 s");
+        check(Figure::Bytes(5 << 19), "2.5 MiB");
+        check(Figure::Count(50), "50");
+    }
+
+    #[test]
+    fn targets() {
+        let time = |millis| Measured::from(Figure::Time(Duration::from_millis(millis)));
+        let check = |target: Target, ours, bare: Option<Measured>, expect| {
+            assert_eq!(target.is_met(&ours, bare.as_ref()), expect, "{target}");
+        };
+        check(Target::Ratio(1.3), time(13), Some(time(10)), true);
+        check(Target::Ratio(1.3), time(14), Some(time(10)), false);
+        check(Target::Ratio(1.3), time(1), None, false);
+        let limit = Target::AtMost(Figure::Time(Duration::from_millis(1)));
+        check(limit, time(1), None, true);
+        check(limit, time(2), None, false);
+        check(Target::Exactly(Figure::Count(50)), Figure::Count(49).into(), None, false);
+    }
+}

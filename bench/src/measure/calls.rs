@@ -1,0 +1,74 @@
+//! Single tool calls over HTTP, one after another on one connection.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use http::Method;
+
+use super::{spread, two_kibibytes};
+use crate::bench::Bench;
+use crate::figure::{Figure, Target};
+use crate::http::Connection;
+use crate::report::{Row, Section};
+use crate::server::with_server;
+use crate::stats::Samples;
+use crate::workspace::Workspace;
+
+const METHOD: &str = "**calls**: one connection that stays open, one call at a time; bare is a host process that \
+    starts `bash -c true`, reads its output from pipes and waits for it. Both in turn. `/healthz` shows what HTTP \
+    alone costs.";
+
+const FILE: &str = "small.rs";
+
+pub(super) async fn run(bench: &Bench) -> Result<Section> {
+    let rounds = bench.rounds(1000, 20);
+    with_server(&bench.server("calls", 10)?, async |server| {
+        let mut workspace = Workspace::create(server.endpoint()).await?;
+        let mut connection = Connection::open(server.endpoint()).await?;
+        workspace.write(FILE, &two_kibibytes()).await?;
+        for _ in 0..rounds.div_ceil(10) {
+            workspace.bash("true").await?;
+            workspace.read(FILE).await?;
+            bash_from_the_host()?;
+        }
+
+        let (mut bash, mut host, mut read, mut health) =
+            (Samples::default(), Samples::default(), Samples::default(), Samples::default());
+        for _ in 0..rounds {
+            let start = Instant::now();
+            workspace.bash("true").await?;
+            bash.add_since(start);
+            host.add(bash_from_the_host()?);
+            let start = Instant::now();
+            workspace.read(FILE).await?;
+            read.add_since(start);
+            let start = Instant::now();
+            let answer = connection.call(Method::GET, "/healthz", None).await?;
+            health.add_since(start);
+            ensure!(answer.status.is_success(), "/healthz answered {}", answer.status);
+        }
+        let rows = vec![
+            Row::new("bash `true` over HTTP", spread(&bash)?)
+                .beside(spread(&host)?)
+                .target(Target::Ratio(2.0)),
+            Row::new("read of a 2 KiB file over HTTP", spread(&read)?)
+                .target(Target::AtMost(Figure::Time(Duration::from_millis(1)))),
+            Row::new("`/healthz`", spread(&health)?),
+        ];
+        Ok(Section { method: METHOD, rows, breakdowns: Vec::new() })
+    })
+    .await
+}
+
+fn bash_from_the_host() -> Result<Duration> {
+    let start = Instant::now();
+    let output = Command::new("bash")
+        .args(["-c", "true"])
+        .stdin(Stdio::null())
+        .output()
+        .context("bash cannot be started")?;
+    let took = start.elapsed();
+    ensure!(output.status.success(), "`true` failed on the host: {}", output.status);
+    Ok(took)
+}

@@ -1,0 +1,79 @@
+//! Fifty creates at once, and fifty destroys.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use futures::future::join_all;
+
+use super::spread;
+use crate::bench::Bench;
+use crate::figure::{Figure, Target};
+use crate::leaks;
+use crate::report::{Row, Section};
+use crate::server::with_server;
+use crate::stats::Samples;
+use crate::workspace::Workspace;
+
+const METHOD: &str = "**crowd**: with `WORKSPACE_MAX_CONCURRENT` raised, all requests are sent at once, each on a \
+    connection of its own; a create counts when a command in the workspace has answered. Left behind are state \
+    folders, processes, control groups, mounts and loop devices after all were destroyed.";
+
+pub(super) async fn run(bench: &Bench) -> Result<Section> {
+    let count = bench.rounds(50, 5);
+    let setup = bench.server("crowd", 64)?;
+    with_server(&setup, async |server| {
+        // What only the first create does is not a crowd's.
+        Workspace::create(server.endpoint()).await?.destroy().await?;
+
+        let start = Instant::now();
+        let made = join_all((0..count).map(|_| async {
+            let start = Instant::now();
+            let mut workspace = Workspace::create(server.endpoint()).await?;
+            workspace.bash("true").await?;
+            Ok::<_, anyhow::Error>((workspace, start.elapsed()))
+        }))
+        .await;
+        let creating = start.elapsed();
+        let (mut workspaces, mut creates) = (Vec::new(), Samples::default());
+        for result in made {
+            match result {
+                Ok((workspace, took)) => {
+                    workspaces.push(workspace);
+                    creates.add(took);
+                }
+                Err(error) => eprintln!("one of {count} creates at once failed: {error:#}"),
+            }
+        }
+        let succeeded = workspaces.len() as u64;
+
+        let ids: Vec<String> = workspaces.iter().map(|workspace| workspace.id().to_owned()).collect();
+        let start = Instant::now();
+        let destroyed = join_all(workspaces.into_iter().map(|workspace| async {
+            let start = Instant::now();
+            workspace.destroy().await.map(|()| start.elapsed())
+        }))
+        .await;
+        let destroying = start.elapsed();
+        let destroys: Samples =
+            destroyed.into_iter().collect::<Result<Vec<Duration>>>()?.into_iter().collect();
+        // The kernel takes loop devices down a moment after their last user.
+        bench.settle().await;
+        let left = leaks::left_of(&setup.data_dir, &ids);
+        for what in &left {
+            eprintln!("left behind: {what}");
+        }
+
+        let rows = vec![
+            Row::new(format!("{count} creates at once: succeeded"), Figure::Count(succeeded))
+                .target(Target::Exactly(Figure::Count(count as u64))),
+            Row::new(format!("{count} creates at once: until all have answered"), Figure::Time(creating)),
+            Row::new(format!("{count} creates at once: each"), spread(&creates)?),
+            Row::new(format!("{count} destroys at once: until all are gone"), Figure::Time(destroying)),
+            Row::new(format!("{count} destroys at once: each"), spread(&destroys)?),
+            Row::new(format!("left behind by {count} workspaces"), Figure::Count(left.len() as u64))
+                .target(Target::Exactly(Figure::Count(0))),
+        ];
+        Ok(Section { method: METHOD, rows, breakdowns: Vec::new() })
+    })
+    .await
+}

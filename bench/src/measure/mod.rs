@@ -1,0 +1,80 @@
+//! The measurements, one file each.
+
+mod calls;
+mod create;
+mod crowd;
+mod disk;
+mod flood;
+mod footprint;
+mod recovery;
+
+use std::fmt;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+
+use crate::bench::Bench;
+use crate::report::Section;
+use crate::stats::{Samples, Spread};
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Measurement {
+    /// From asking for a workspace to the first answer of a command in it.
+    Create,
+    /// Single tool calls over HTTP.
+    Calls,
+    /// A command that prints a gibibyte.
+    Flood,
+    /// Fifty creates at once.
+    Crowd,
+    /// Memory, and the server's start.
+    Footprint,
+    /// `kill -9` of the server.
+    Recovery,
+    /// Durable writes, stop, resume and destroy.
+    Disk,
+}
+
+impl Measurement {
+    /// All of them. Memory first, while nothing else has happened.
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Footprint, Self::Create, Self::Calls, Self::Disk, Self::Flood, Self::Crowd, Self::Recovery];
+
+    pub(crate) async fn run(self, bench: &Bench) -> Result<Section> {
+        match self {
+            Self::Create => create::run(bench).await,
+            Self::Calls => calls::run(bench).await,
+            Self::Flood => flood::run(bench).await,
+            Self::Crowd => crowd::run(bench).await,
+            Self::Footprint => footprint::run(bench).await,
+            Self::Recovery => recovery::run(bench).await,
+            Self::Disk => disk::run(bench).await,
+        }
+    }
+}
+
+impl fmt::Display for Measurement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.to_possible_value().as_ref().map_or("", |value| value.get_name()))
+    }
+}
+
+fn spread(samples: &Samples) -> Result<Spread> {
+    samples.spread().context("nothing was measured")
+}
+
+/// Text of exactly 2 KiB, as a small source file has it.
+fn two_kibibytes() -> String {
+    "fn main() { println!(\"one line of thirty-two of them\"); } //...\n".repeat(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::two_kibibytes;
+
+    #[test]
+    fn two_kibibytes_are_two_kibibytes() {
+        assert_eq!(two_kibibytes().len(), 2048);
+    }
+}
