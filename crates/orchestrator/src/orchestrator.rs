@@ -125,6 +125,8 @@ impl Orchestrator {
                 Err(reason) => reason,
                 Ok(provider) => match provider.create(spec).await {
                     Ok(sandbox) => {
+                        // Who is not here was not passed over.
+                        attempts.retain(|attempt: &Attempt| attempt.reason != NOT_REGISTERED);
                         log_step_down(spec, kind, &attempts);
                         let duration = clock.elapsed();
                         return Ok(Placement { provider: kind, sandbox, started_at, duration, attempts });
@@ -181,8 +183,7 @@ impl Orchestrator {
 /// A provider that exists here was passed over: whoever reads the log should know why the
 /// isolation is weaker than it could be.
 fn log_step_down(spec: &SandboxSpec, used: ProviderKind, attempts: &[Attempt]) {
-    let passed_over: Vec<_> = attempts.iter().filter(|attempt| attempt.reason != NOT_REGISTERED).collect();
-    if !passed_over.is_empty() {
+    if !attempts.is_empty() {
         tracing::warn!(workspace = %spec.id, provider = %used, security = true,
             "workspace {} fell back to provider {used}", spec.id);
     }
