@@ -2,6 +2,9 @@
 //! and restarts.
 
 mod crash;
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod crash;
 mod creating;
 mod expiry;
 mod faults;
