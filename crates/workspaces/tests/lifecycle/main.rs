@@ -1,7 +1,6 @@
 //! The lifecycle over the fake provider and a real SQLite file: happy paths, races, faults
 //! and restarts.
 
-mod crash;
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod crash;
