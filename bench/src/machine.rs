@@ -31,7 +31,7 @@ impl Machine {
             ("cores", std::thread::available_parallelism()?.to_string()),
             ("virtual machine", if virtualised { "yes" } else { "no" }.to_owned()),
             ("memory", format!("{:.1} GiB", kib as f64 / f64::from(1 << 20))),
-            ("load before the run", load()?),
+            ("load average before the run", load()?),
             (
                 "kernel",
                 format!("{} {}", kernel.sysname().to_string_lossy(), kernel.release().to_string_lossy()),
@@ -47,8 +47,8 @@ impl Machine {
         Ok(Self { facts })
     }
 
-    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
-        self.facts.clone()
+    pub(crate) fn facts(&self) -> &[(&'static str, String)] {
+        &self.facts
     }
 }
 

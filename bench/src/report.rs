@@ -94,9 +94,9 @@ impl Report {
              a single quantity, it stands in the first column.\n\n",
         );
         let _ = writeln!(page, "**{met} of {of} targets met.**\n");
-        let facts: Vec<_> =
-            self.machine.facts().into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
-        page.push_str(&table(&["machine", ""], &facts));
+        for (name, value) in self.machine.facts() {
+            let _ = writeln!(page, "- {name}: {value}");
+        }
         page.push('\n');
         let rows: Vec<_> = self.sections.iter().flat_map(|section| &section.rows).map(Row::cells).collect();
         page.push_str(&table(&HEADINGS, &rows));

@@ -52,10 +52,10 @@ fn main() {
         }
         Source::Build => read(&build(&root)),
     };
-    if !agent.is_empty() {
-        if let Err(reason) = check_static(&agent) {
-            panic!("the agent cannot run in every sandbox: {reason}");
-        }
+    if !agent.is_empty()
+        && let Err(reason) = check_static(&agent)
+    {
+        panic!("the agent cannot run in every sandbox: {reason}");
     }
     let digest: String = Sha256::digest(&agent).iter().map(|byte| format!("{byte:02x}")).collect();
     let out = PathBuf::from(variable("OUT_DIR")).join("emergent-agent");

@@ -1,7 +1,9 @@
 //! What a sandbox under gVisor is, seen from inside.
 
 use std::net::TcpListener;
+use std::time::Duration;
 
+use emergent_agent_client::{CommandSpec, ExecOptions};
 use emergent_provider::conformance::{Subject, TestSandbox};
 use emergent_types::IsolationLevel;
 
@@ -46,18 +48,29 @@ fn there_is_no_privilege() {
     });
 }
 
-/// What switching accounts costs: two capabilities and no third.
+/// What switching accounts costs: three capabilities and no fourth. With them a command of
+/// another account also ends when its time is over.
 #[test]
-fn switching_accounts_takes_two_capabilities() {
-    const SETGID_AND_SETUID: &str = "00000000000000c0";
+fn switching_accounts_takes_three_capabilities() {
+    const KILL_SETGID_SETUID: &str = "00000000000000e0";
 
     Subject::run(subject_that_switches_accounts, |subject| {
         Box::pin(async move {
             let sandbox = subject.sandbox().await;
             for set in ["CapEff", "CapBnd"] {
-                assert_eq!(status(&sandbox, set).await, SETGID_AND_SETUID, "{set}");
+                assert_eq!(status(&sandbox, set).await, KILL_SETGID_SETUID, "{set}");
             }
             assert_eq!(no_new_privileges(&sandbox).await, "1");
+            let command = CommandSpec {
+                user: Some("nobody".to_owned()),
+                workdir: Some("/".to_owned()),
+                ..CommandSpec::shell("setsid sleep 600 & sleep 600")
+            };
+            let options = ExecOptions { timeout: Duration::from_millis(500), ..ExecOptions::default() };
+            let outcome = sandbox.client.exec(&command, options).await.expect("runs");
+            assert!(outcome.timed_out, "{outcome:?}");
+            let left = sandbox.sh("cat /proc/[0-9]*/comm").await;
+            assert!(!left.lines().any(|name| name == "sleep"), "{left}");
         })
     });
 }
@@ -66,8 +79,27 @@ fn switching_accounts_takes_two_capabilities() {
 async fn no_new_privileges(sandbox: &TestSandbox) -> String {
     const PR_GET_NO_NEW_PRIVS: u32 = 39;
     sandbox
-        .sh(&format!("python3 -c 'import ctypes; print(ctypes.CDLL(None).prctl({PR_GET_NO_NEW_PRIVS}, 0, 0, 0, 0))'"))
+        .sh(&format!(
+            "python3 -c 'import ctypes; print(ctypes.CDLL(None).prctl({PR_GET_NO_NEW_PRIVS}, 0, 0, 0, 0))'"
+        ))
         .await
+}
+
+/// Docker hands the container's environment to every program it starts there, and any of them
+/// can be looked at from inside: none may still hold the key.
+#[test]
+fn the_key_cannot_be_read_inside() {
+    Subject::run(subject, |subject| {
+        Box::pin(async move {
+            let sandbox = subject.sandbox().await;
+            let key = sandbox.spec.agent_key.expose_hex();
+            let visible = sandbox
+                .sh("cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'")
+                .await;
+            assert!(visible.contains("relay"), "the processes of the agent are looked at: {visible}");
+            assert!(!visible.contains(&key), "{visible}");
+        })
+    });
 }
 
 /// Only the volumes and the two tmpfs can be written to.

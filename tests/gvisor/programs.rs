@@ -21,3 +21,13 @@ pub(crate) fn find(name: &str, package: &str) -> PathBuf {
             panic!("{name} is missing: install {package}, or run `cargo xtask test --tier gvisor`")
         })
 }
+
+#[cfg(test)]
+mod tests {
+    /// A machine without the runtime fails; it does not skip.
+    #[test]
+    #[should_panic(expected = "no-such-runtime is missing: install Debian's no-such-package")]
+    fn a_missing_program_is_named_with_its_package() {
+        super::find("no-such-runtime", "Debian's no-such-package");
+    }
+}

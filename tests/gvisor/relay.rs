@@ -39,7 +39,11 @@ impl Relay {
 }
 
 impl AsyncRead for Relay {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         match self.sandbox_ended.as_mut().poll(context) {
             // Nothing was read, which is how a reader is told of the end.
             Poll::Ready(()) => Poll::Ready(Ok(())),
@@ -49,7 +53,11 @@ impl AsyncRead for Relay {
 }
 
 impl AsyncWrite for Relay {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.bytes).poll_write(context, bytes)
     }
 

@@ -83,6 +83,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::daemon::DockerDaemon;
@@ -95,7 +96,8 @@ mod tests {
             command.contains(name).then_some(command)
         });
         let mounts = fs::read_to_string("/proc/self/mounts").expect("readable");
-        let mounts = mounts.lines().filter(|mount| mount.contains(name)).map(str::to_owned).collect::<Vec<_>>();
+        let mounts =
+            mounts.lines().filter(|mount| mount.contains(name)).map(str::to_owned).collect::<Vec<_>>();
         let mut places = hierarchies();
         places.push(std::env::temp_dir());
         let files = places.into_iter().map(|place| place.join(name)).filter(|file| file.exists());

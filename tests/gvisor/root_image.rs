@@ -45,7 +45,8 @@ pub(crate) async fn import(daemon: &DockerDaemon) {
     let archive = daemon.folder().join("root.tar");
     let mut tar = Command::new(programs::find("tar", "Debian's tar"));
     tar.arg("--create").arg("--file").arg(&archive).arg("--directory").arg(&skeleton).arg(".");
-    tar.args(["--directory", "/"]).args(FROM_THE_HOST.iter().filter(|path| Path::new("/").join(path).exists()));
+    tar.args(["--directory", "/"])
+        .args(FROM_THE_HOST.iter().filter(|path| Path::new("/").join(path).exists()));
     finish(tar).await.expect("the skeleton is packed");
     let archive = archive.to_str().expect("temporary folders have plain names");
     daemon.docker().call(["import", archive, TAG]).await.expect("the image is imported");

@@ -73,7 +73,7 @@ fn parse_init(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Arg
         match argument.to_str() {
             Some("--listen") => options.listen = Listen::Path(value("--listen", &mut arguments)?.into()),
             Some("--listen-fd") => {
-                options.listen = Listen::Descriptor(number("--listen-fd", &mut arguments)?)
+                options.listen = Listen::Descriptor(number("--listen-fd", &mut arguments)?);
             }
             Some("--workspace") => options.workspace = value("--workspace", &mut arguments)?.into(),
             Some("--silence-limit") => options.silence_limit = seconds(&mut arguments)?,

@@ -23,6 +23,9 @@ pub(crate) fn install(source: &AgentSource, agents: &Path) -> io::Result<PathBuf
             &read
         }
     };
+    if bytes.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty: this build carries no agent"));
+    }
     let hash: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     let folder = agents.join(hash);
     let program = folder.join(AGENT_PROGRAM);
@@ -64,5 +67,6 @@ mod tests {
         let same = AgentSource::Path(program);
         assert_eq!(install(&same, agents.path()).unwrap(), folder);
         assert!(install(&AgentSource::Path("/nonexistent".into()), agents.path()).is_err());
+        assert!(install(&AgentSource::Bytes(b""[..].into()), agents.path()).is_err());
     }
 }

@@ -8,11 +8,11 @@ use emergent_provider_local::{AgentSource, HelperCommand, LocalProvider, Options
 use emergent_types::InstallationId;
 
 async fn subject() -> Subject {
-    let data_dir = tempfile::tempdir().unwrap();
+    let data_dir = tempfile::tempdir().expect("a folder for the test");
     let provider = LocalProvider::new(Options {
         data_dir: data_dir.path().to_owned(),
         installation: InstallationId::generate(),
-        agent: AgentSource::Path(std::env::var("EMERGENT_AGENT_BIN").unwrap().into()),
+        agent: AgentSource::Bytes(emergent_agent_bundle::bytes().into()),
         helper: HelperCommand {
             program: env!("CARGO_BIN_EXE_emergent-local-helper").into(),
             args: Vec::new(),

@@ -1,8 +1,9 @@
 //! The real program, serving.
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -10,11 +11,9 @@ use emergent_client::{Client, ListWorkspaces};
 use emergent_types::{InstallationId, WorkspaceId};
 use rustix::process::Signal;
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::Child;
 
 use crate::program::{self, CommandOutput};
-use crate::{Census, Probe, Scope, sandbox};
+use crate::{Census, Probe, Scope, eventually, sandbox};
 
 /// How long a server may take until it listens.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -76,6 +75,11 @@ impl TestServer {
         TestServerOptions::default().start().await
     }
 
+    /// What it is started with from the next start on.
+    pub fn set_options(&mut self, options: TestServerOptions) {
+        self.options = options;
+    }
+
     /// Its data folder.
     pub fn data_dir(&self) -> PathBuf {
         self.folder.path().join("data")
@@ -97,8 +101,8 @@ impl TestServer {
     ///
     /// When it does not run.
     pub fn pid(&self) -> i32 {
-        let pid = self.running.as_ref().and_then(Child::id).expect("the server runs");
-        i32::try_from(pid).expect("a process id fits")
+        let child = self.running.as_ref().expect("the server runs");
+        i32::try_from(child.id()).expect("a process id fits")
     }
 
     /// A typed client with the admin token.
@@ -151,9 +155,9 @@ impl TestServer {
     }
 
     /// `kill -9`, in the middle of whatever it does.
-    pub async fn kill(&mut self) {
+    pub fn kill(&mut self) {
         let mut child = self.running.take().expect("the server runs");
-        child.kill().await.expect("a process of ours can be killed");
+        child.kill().and_then(|()| child.wait()).expect("a process of ours can be killed");
     }
 
     /// SIGTERM, and what came of it.
@@ -173,8 +177,11 @@ impl TestServer {
     /// When it does not end in time.
     pub async fn wait(&mut self) -> ExitStatus {
         let mut child = self.running.take().expect("the server runs");
-        let ended = tokio::time::timeout(STOP_LIMIT, child.wait()).await.expect("the server ends in time");
-        ended.expect("a child can be waited for")
+        let (ended, _) = eventually("the server ends", STOP_LIMIT, async || {
+            child.try_wait().expect("a child can be waited for")
+        })
+        .await;
+        ended
     }
 
     /// Starts it on the same folder, after [`kill`](Self::kill) or
@@ -194,26 +201,24 @@ impl TestServer {
         let mut variables: Vec<(&str, &str)> =
             self.options.variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
         variables.push(("EMERGENT_LOG", "info"));
-        let mut child = program::command(program::locate()?, &variables)
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
-            .arg(self.data_dir())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .kill_on_drop(true)
-            .spawn()
-            .context("cannot start the program")?;
+        let mut command = program::command(program::locate()?, &variables).into_std();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(self.data_dir());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        // A child of the standard library's: it must be possible to wait for it on whichever
+        // thread a failed test drops it.
+        let mut child = command.spawn().context("cannot start the program")?;
         let stdout = child.stdout.take().context("no standard output")?;
-        let mut lines = BufReader::new(stdout).lines();
-        let line = tokio::time::timeout(START_LIMIT, lines.next_line())
+        self.running = Some(child);
+        let first_line =
+            tokio::task::spawn_blocking(move || BufReader::new(stdout).lines().next().transpose());
+        let line = tokio::time::timeout(START_LIMIT, first_line)
             .await
-            .context("it does not listen in time")??;
+            .context("it does not listen in time")???;
         let Some(url) = line.as_deref().and_then(|line| line.strip_prefix(READY)) else {
             bail!("expected \"{READY}…\", not {line:?}");
         };
         self.url = url.to_owned();
         self.token = fs::read_to_string(self.data_dir().join("admin.token"))?.trim().to_owned();
-        self.running = Some(child);
         Ok(())
     }
 

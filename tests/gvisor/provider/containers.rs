@@ -116,7 +116,8 @@ impl Containers {
             let labels = self.labels(spec.id).map(|label| format!(",volume-label={label}")).concat();
             format!("type=volume,source={name},target={target}{labels}")
         };
-        let agent = format!("type=bind,source={},target={},readonly", self.agent.display(), root_image::AGENT);
+        let agent =
+            format!("type=bind,source={},target={},readonly", self.agent.display(), root_image::AGENT);
         let name = self.name(spec.id);
         let cpus = spec.limits.cpu.to_string();
         let (workspace, home) = (volume("workspace", WORKSPACE), volume("home", "/home"));
@@ -207,7 +208,8 @@ impl Containers {
         let workspace = format!("{{{{.Label \"{WORKSPACE_LABEL}\"}}}}");
         let with_state = format!("{workspace} {{{{.State}}}}");
         let volumes = self.docker.call(["volume", "ls", "--filter", &ours, "--format", &workspace]).await?;
-        let containers = self.docker.call(["ps", "--all", "--filter", &ours, "--format", &with_state]).await?;
+        let containers =
+            self.docker.call(["ps", "--all", "--filter", &ours, "--format", &with_state]).await?;
 
         let mut found = BTreeMap::new();
         for id in volumes.lines().filter_map(|line| line.parse::<WorkspaceId>().ok()) {
@@ -215,18 +217,22 @@ impl Containers {
         }
         for (id, state) in containers.lines().filter_map(|line| line.split_once(' ')) {
             let Ok(id) = id.parse::<WorkspaceId>() else { continue };
-            found.insert(id, match Found::from_state(state) {
-                Found::Running => ObservedState::Running,
-                Found::Stopped => ObservedState::Stopped,
-                Found::Partial | Found::Nothing => ObservedState::Partial,
-            });
+            found.insert(
+                id,
+                match Found::from_state(state) {
+                    Found::Running => ObservedState::Running,
+                    Found::Stopped => ObservedState::Stopped,
+                    Found::Partial | Found::Nothing => ObservedState::Partial,
+                },
+            );
         }
         Ok(found.into_iter().map(|(id, state)| ObservedSandbox { id, state }).collect())
     }
 
     async fn containers_of(&self, id: WorkspaceId, format: &str) -> Result<Vec<String>, DockerError> {
         let [ours, its] = self.labels(id).map(|label| format!("label={label}"));
-        let arguments = ["ps", "--all", "--no-trunc", "--filter", &ours, "--filter", &its, "--format", format];
+        let arguments =
+            ["ps", "--all", "--no-trunc", "--filter", &ours, "--filter", &its, "--format", format];
         Ok(lines(&self.docker.call(arguments).await?))
     }
 

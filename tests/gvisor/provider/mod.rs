@@ -24,8 +24,8 @@ use emergent_provider::{
     Health, ObservedSandbox, Operation, ProviderError, Sandbox, SandboxSpec, WorkspaceProvider,
 };
 use emergent_types::{
-    Capabilities, DiskEnforcement, Enforcement, InstallationId, IsolationLevel, LimitEnforcement, NetworkMode,
-    Persistence, ProviderKind, StartupMillis, WorkspaceId,
+    Capabilities, DiskEnforcement, Enforcement, InstallationId, IsolationLevel, LimitEnforcement,
+    NetworkMode, Persistence, ProviderKind, StartupMillis, WorkspaceId,
 };
 
 use crate::daemon::DockerDaemon;
@@ -93,7 +93,8 @@ impl WorkspaceProvider for RunscProvider {
     async fn capabilities(&self) -> Capabilities {
         let mut sorted = self.startup_ms.lock().unwrap_or_else(PoisonError::into_inner).clone();
         sorted.sort_unstable();
-        let at = |percent: usize| sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1)));
+        let at =
+            |percent: usize| sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1)));
         Capabilities {
             isolation: IsolationLevel::Gvisor,
             persistence: Some(Persistence::Home),
@@ -198,9 +199,15 @@ impl WorkspaceProvider for RunscProvider {
 
 /// Refuses what this provider cannot give, rather than giving less.
 fn enforceable(spec: &SandboxSpec) -> Result<(), ProviderError> {
-    let refuse = |what, reason: &str| ProviderError::NotEnforceable { provider: KIND, what, reason: reason.to_owned() };
+    let refuse = |what, reason: &str| ProviderError::NotEnforceable {
+        provider: KIND,
+        what,
+        reason: reason.to_owned(),
+    };
     match spec {
-        SandboxSpec { network: NetworkMode::Internet, .. } => Err(refuse("network", "the daemon has no network")),
+        SandboxSpec { network: NetworkMode::Internet, .. } => {
+            Err(refuse("network", "the daemon has no network"))
+        }
         SandboxSpec { base_image: Some(_), .. } => Err(refuse("base_image", "there is one root image only")),
         _ => Ok(()),
     }

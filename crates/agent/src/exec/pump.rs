@@ -48,12 +48,11 @@ pub(crate) async fn pump(
     // Set when the command has ended.
     let mut last_call: Option<LastCall> = None;
     loop {
-        let due = last_call.as_ref().map(|call| call.until);
         let read = tokio::select! {
             biased;
             read = source.read(&mut buffer) => read.unwrap_or(0),
-            () = sleep_until(due), if due.is_some() => return End::HeldOpen,
-            _ = status.wait_for(Option::is_some), if due.is_none() => {
+            () = LastCall::missed(last_call.as_ref()) => return End::HeldOpen,
+            _ = status.wait_for(Option::is_some), if last_call.is_none() => {
                 last_call = Some(LastCall::new(bytes_waiting(source)));
                 continue;
             }
@@ -87,12 +86,14 @@ impl LastCall {
         self.owed = self.owed.saturating_sub(read as u64);
         self.owed == 0 && Instant::now() >= self.until
     }
-}
 
-async fn sleep_until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => std::future::pending().await,
+    /// Returns when there is nothing more to wait for. Never while something is owed: it is in
+    /// the pipe, even if the runtime has not been told of it yet.
+    async fn missed(call: Option<&Self>) {
+        match call {
+            Some(Self { owed: 0, until }) => tokio::time::sleep_until(*until).await,
+            _ => std::future::pending().await,
+        }
     }
 }
 

@@ -32,7 +32,7 @@ async fn a_command_has_a_session_and_nothing_of_the_agent_s() {
     // three streams are open (the fourth is ls looking).
     let seen = client
         .sh("read -r _ _ _ _ group session _ < /proc/$$/stat; test $group = $$ -a $session = $$ && echo own; \
-             grep -E 'Sig(Blk|Ign)' /proc/self/status | tr -d '\\t'; ls /proc/self/fd | tr '\\n' ' '; umask; pwd; env | sort")
+             grep -E 'Sig(Blk|Ign)' /proc/self/status | tr -d '\\t'; ls /proc/self/fd | tr '\\n' ' '; umask; pwd; cat /proc/self/environ | tr '\\0' '\\n' | sort")
         .await;
     let workspace = sandbox.workspace().display();
     let lines: Vec<_> = seen.lines().collect();

@@ -7,9 +7,9 @@ use emergent_provider::{ObservedState, WorkspaceProvider};
 use futures::future::join_all;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn twenty_at_once() {
+async fn fifty_at_once() {
     let subject = subject();
-    let specs: Vec<_> = (0..20).map(|_| spec()).collect();
+    let specs: Vec<_> = (0..50).map(|_| spec()).collect();
     let made = join_all(specs.iter().map(|spec| {
         let (provider, spec) = (Arc::clone(&subject.provider), spec.clone());
         tokio::spawn(async move { provider.create(&spec).await })

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{PROGRAM, Subject, census, run, spec, subject, subject_with_helper};
+use crate::support::{PROGRAM, Subject, census, run, spec, subject};
 use emergent_provider::{ObservedState, ProviderError, WorkspaceProvider};
 use emergent_provider_local::{AgentSource, HelperCommand, LaunchStep, LocalProvider, Options};
 use emergent_types::WorkspaceId;
@@ -20,32 +20,34 @@ fn helper_steps() -> impl Iterator<Item = LaunchStep> {
 
 #[tokio::test]
 async fn a_create_whose_helper_is_killed_leaves_nothing() {
+    let subject = subject();
     for step in helper_steps() {
-        let subject = subject_with_helper(&["--die-at", step.as_str()]);
-        let error = subject.provider.create(&spec()).await.unwrap_err();
+        let provider = subject.with_helper(&["--die-at", step.as_str()]);
+        let error = provider.create(&spec()).await.unwrap_err();
         assert!(matches!(&error, ProviderError::Step { step: "launch helper", .. }), "{step}: {error}");
         assert!(error.is_retryable());
-        assert_eq!(subject.provider.list().await.unwrap(), [], "{step}");
+        assert_eq!(provider.list().await.unwrap(), [], "{step}");
         subject.assert_nothing_left();
     }
 }
 
 #[tokio::test]
 async fn a_resume_whose_helper_is_killed_keeps_the_disk() {
+    let subject = subject();
+    let good = &subject.provider;
     for step in helper_steps() {
-        let subject = subject_with_helper(&["--die-at", step.as_str()]);
+        let dying = subject.with_helper(&["--die-at", step.as_str()]);
         let spec = spec();
-        let good = subject.restarted();
         good.create(&spec).await.unwrap();
-        run(&good, spec.id, "echo kept > /workspace/file").await.ok();
+        run(good, spec.id, "echo kept > /workspace/file").await.ok();
         good.stop(spec.id).await.unwrap();
 
-        subject.provider.resume(&spec).await.unwrap_err();
-        let listed = subject.provider.list().await.unwrap();
+        dying.resume(&spec).await.unwrap_err();
+        let listed = dying.list().await.unwrap();
         assert_eq!(listed.len(), 1, "{step}");
         assert_eq!(listed[0].state, ObservedState::Stopped, "{step}");
         good.resume(&spec).await.unwrap();
-        assert_eq!(run(&good, spec.id, "cat /workspace/file").await.ok(), "kept", "{step}");
+        assert_eq!(run(good, spec.id, "cat /workspace/file").await.ok(), "kept", "{step}");
         good.destroy(spec.id).await.unwrap();
         subject.assert_nothing_left();
     }
@@ -104,8 +106,8 @@ async fn sandboxes_outlive_a_server_that_is_killed() {
 
 #[tokio::test]
 async fn a_server_killed_in_the_middle_of_a_launch_leaves_what_list_shows() {
+    let subject = subject();
     for round in 0..12 {
-        let subject = subject();
         let ids: Vec<_> = (0..8).map(|_| WorkspaceId::generate()).collect();
         let mut server = Server::start(&subject, &ids);
         let first = server.wait_for_next();
@@ -166,8 +168,8 @@ async fn a_helper_does_not_outlive_its_server() {
 
 #[tokio::test]
 async fn a_create_that_nobody_waits_for_can_be_removed() {
+    let subject = subject();
     for delay in [0, 5, 15, 30, 60] {
-        let subject = subject();
         let spec = spec();
         let waiting =
             tokio::time::timeout(Duration::from_millis(delay), subject.provider.create(&spec)).await;

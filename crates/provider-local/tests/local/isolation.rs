@@ -222,10 +222,10 @@ async fn the_first_process_has_little_and_holds_nothing_of_the_hosts() {
         .map(|entry| fs::read_link(entry.unwrap().path()).unwrap().display().to_string())
         .collect();
     open.sort();
-    let own_keyring = Command::new("python3").args(["-c", SESSION_KEYRING]).output().unwrap();
+    let own_keyring = Command::new("/usr/bin/python3").args(["-c", SESSION_KEYRING]).output().unwrap();
     let own_keyring = String::from_utf8(own_keyring.stdout).unwrap();
     let keyring =
-        format!("test \"$(python3 -c '{SESSION_KEYRING}')\" != {} && echo True", own_keyring.trim());
+        format!("test \"$(/usr/bin/python3 -c '{SESSION_KEYRING}')\" != {} && echo True", own_keyring.trim());
     assert!(
         matches!(&open[..], [a, b, c, socket, ..] if a == b && b == c && c == "/dev/null" && socket.starts_with("socket:")),
         "{open:?}"

@@ -11,6 +11,7 @@ fn observed(id: WorkspaceId, state: ObservedState) -> Vec<ObservedSandbox> {
     vec![ObservedSandbox { id, state }]
 }
 
+/// Proves: ORCH-02, TRADE-SELFHOST-3
 #[tokio::test]
 async fn a_sandbox_is_made_used_and_removed() {
     let subject = subject();
@@ -142,6 +143,7 @@ async fn a_data_folder_may_have_a_long_path() {
     subject.assert_nothing_left();
 }
 
+/// Proves: RISK-DOWNTIME-2
 #[tokio::test]
 async fn a_real_sandbox_says_whether_the_host_is_fit() {
     let subject = subject();

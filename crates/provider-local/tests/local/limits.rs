@@ -16,6 +16,7 @@ const LIMITS: ResourceLimits = ResourceLimits {
 const OOM_KILLS: &str = "cat /sys/fs/cgroup/memory/memory.oom_control /sys/fs/cgroup/memory.events 2>/dev/null \
                          | grep '^oom_kill ' | cut -d' ' -f2";
 
+/// Proves: LIFE-18, RISK-RESOURCES-2
 #[tokio::test]
 async fn a_full_disk_is_a_full_disk() {
     let subject = subject();
@@ -56,6 +57,7 @@ except OSError as error:
     subject.assert_nothing_left();
 }
 
+/// Proves: LIFE-17, RISK-RESOURCES-2
 #[tokio::test]
 async fn want_of_memory_kills_the_process_and_not_the_sandbox() {
     let subject = subject();
@@ -111,6 +113,7 @@ while True:
     subject.assert_nothing_left();
 }
 
+/// Proves: LIFE-16, RISK-RESOURCES-2
 #[tokio::test]
 async fn processor_time_is_shared_out() {
     let subject = subject();
@@ -143,6 +146,7 @@ async fn the_least_limits_are_enough_to_work_with() {
     subject.assert_nothing_left();
 }
 
+/// Proves: CONSTRAINT-4
 #[tokio::test]
 async fn what_cannot_be_enforced_is_refused_and_leaves_nothing() {
     let subject = subject();

@@ -26,15 +26,10 @@ pub(crate) struct Subject {
 
 /// A provider with nothing in it yet.
 pub(crate) fn subject() -> Subject {
-    subject_with_helper(&[])
-}
-
-/// A provider whose helper is given arguments of the test's own.
-pub(crate) fn subject_with_helper(args: &[&str]) -> Subject {
     assert!(rustix::process::geteuid().is_root(), "these tests need root");
     let data_dir = tempfile::tempdir().unwrap();
     let installation = InstallationId::generate();
-    let provider = provider_in(data_dir.path().to_owned(), installation, args);
+    let provider = provider_in(data_dir.path().to_owned(), installation, &[]);
     Subject { provider, installation, data_dir }
 }
 
@@ -58,7 +53,12 @@ pub(crate) fn provider_in(
 impl Subject {
     /// The same installation seen by a server that has just been started.
     pub(crate) fn restarted(&self) -> Arc<LocalProvider> {
-        provider_in(self.data_dir.path().to_owned(), self.installation, &[])
+        self.with_helper(&[])
+    }
+
+    /// The same installation with arguments of the test's own for the helper.
+    pub(crate) fn with_helper(&self, args: &[&str]) -> Arc<LocalProvider> {
+        provider_in(self.data_dir.path().to_owned(), self.installation, args)
     }
 
     pub(crate) fn state_folder(&self, id: WorkspaceId) -> PathBuf {

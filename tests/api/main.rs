@@ -1,0 +1,25 @@
+//! The REST API of a real server with the embedded provider, over HTTP.
+//!
+//! Every answer is compared with the OpenAPI document: its status must be one that the
+//! endpoint is said to have, and its body must fit the schema.
+
+#![expect(clippy::unwrap_used, reason = "what is not as expected fails the test")]
+
+mod access;
+mod api;
+mod bad_input;
+mod bash;
+mod contract;
+mod create;
+mod destroy;
+mod disconnect;
+mod environment;
+mod expiry;
+mod files;
+mod listing;
+mod places;
+mod processes;
+mod providers;
+mod shutdown;
+mod stop_and_resume;
+mod switched_off;

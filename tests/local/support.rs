@@ -1,0 +1,28 @@
+//! Workspaces that are small enough for many of them.
+
+use emergent_client::{BashRequest, Client, CreateWorkspace, RequestedLimits, Workspace};
+use emergent_types::{ByteSize, Cpu, WorkspaceId};
+
+/// A request for a small workspace.
+pub(crate) fn small() -> CreateWorkspace {
+    CreateWorkspace {
+        resource_limits: Some(RequestedLimits {
+            cpu: Some(Cpu::from_millis(1000)),
+            memory: Some(ByteSize::from_mib(128)),
+            disk: Some(ByteSize::from_mib(64)),
+        }),
+        ..CreateWorkspace::default()
+    }
+}
+
+/// Creates a small workspace.
+pub(crate) async fn create(client: &Client) -> Workspace {
+    client.create(&small()).await.unwrap()
+}
+
+/// Runs a command that succeeds; answers what it printed.
+pub(crate) async fn sh(client: &Client, id: WorkspaceId, command: &str) -> String {
+    let answer = client.bash(id, &BashRequest::new(command)).await.unwrap();
+    assert_eq!(answer.exit_code, 0, "{command}: {answer:?}");
+    answer.stdout
+}
