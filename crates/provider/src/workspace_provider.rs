@@ -39,10 +39,12 @@ pub trait WorkspaceProvider: Send + Sync {
     async fn create(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError>;
 
     /// Ends all processes and removes everything, disk included. The caller has already asked
-    /// the agent to quiesce. Idempotent: a sandbox that is not there is success.
+    /// the agent to quiesce. Every stream of the sandbox ends. Idempotent: a sandbox that is
+    /// not there is success.
     async fn destroy(&self, id: WorkspaceId) -> Result<(), ProviderError>;
 
-    /// Ends all processes and keeps the disk. Idempotent: a stopped sandbox is success.
+    /// Ends all processes and keeps the disk. Every stream of the sandbox ends. Idempotent: a
+    /// stopped sandbox is success.
     async fn stop(&self, id: WorkspaceId) -> Result<(), ProviderError>;
 
     /// Makes a sandbox around a kept disk again, with the same limits, network and level.
