@@ -43,7 +43,8 @@ impl Host {
         }
         if let Err(error) = self.make(&prepared, spec) {
             if let Err(remains) = self.remove(&prepared, Operation::Create, spec.id) {
-                tracing::warn!(workspace = %spec.id, "a failed create of {} has left something: {remains}", spec.id);
+                let id = spec.id;
+                tracing::warn!(workspace = %id, "a failed create of {id} has left something: {remains}");
             }
             return Err(error);
         }

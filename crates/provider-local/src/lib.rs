@@ -22,6 +22,20 @@
 //! [`list`](emergent_provider::WorkspaceProvider::list) cannot see and
 //! [`destroy`](emergent_provider::WorkspaceProvider::destroy) cannot remove.
 //!
+//! **What a sandbox is made of**
+//!
+//! | | |
+//! |---|---|
+//! | root | `disk.img`, ext4, its ids shifted to the sandbox's own range of 65,536 host ids; kept by stop and resume |
+//! | `/usr` and what belongs to it | the host's, read-only, without what is mounted below; files only the host's root may read stay closed |
+//! | `/etc` | its own, with what the host lets everybody read and nobody hides secrets in |
+//! | `/tmp`, `/dev/shm`, `/run` | memory: a half, a quarter and an eighth of the limit |
+//! | namespaces | user, mount, pid, ipc, uts, network (empty), cgroup; no further user namespaces inside |
+//! | processor | quota over periods of 100 ms |
+//! | memory | with swap; at the limit the process dies, not the sandbox |
+//! | processes | one per 256 KiB of memory, 512 to 4,096 |
+//! | files | one per 16 KiB of disk, 4,096 to 1,048,576 |
+//!
 //! **What the host never does**: resolve a path inside a disk that a guest has written to
 //! with the host's file system around it, hand a host pipe or file to a guest, or follow a
 //! process id it has not verified.

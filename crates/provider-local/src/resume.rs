@@ -36,7 +36,8 @@ impl Host {
             Ok(launched) => launched,
             Err(error) => {
                 if let Err(remains) = self.end_processes(prepared, operation, spec.id, None) {
-                    tracing::warn!(workspace = %spec.id, "a failed {operation} of {} has left something: {remains}", spec.id);
+                    let id = spec.id;
+                    tracing::warn!(workspace = %id, "a failed {operation} of {id} has left something: {remains}");
                 }
                 return Err(error);
             }

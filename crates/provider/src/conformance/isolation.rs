@@ -118,7 +118,7 @@ pub async fn sandboxes_do_not_see_each_other(subject: &Subject) {
         .start_process(&emergent_agent_client::CommandSpec::shell("exec -a unique-name sleep 600"))
         .await
         .expect("starts");
-    two.sh("! grep -l unique-name /proc/[0-9]*/cmdline 2>/dev/null | grep -v /self/ | grep .").await;
+    two.sh("! grep -l [u]nique-name /proc/[0-9]*/cmdline 2>/dev/null | grep -v /self/ | grep .").await;
     for namespace in ["user", "mnt", "pid", "ipc", "uts", "net"] {
         let inside = |sandbox: &TestSandbox| {
             let command = format!("readlink /proc/self/ns/{namespace}");
@@ -140,10 +140,12 @@ pub async fn system_folders_cannot_be_changed(subject: &Subject) {
         "touch /usr/new",
         "rm /usr/bin/env",
         "chmod 777 /usr/bin/env",
-        "cp /.emergent/agent /tmp/a && echo x >> /.emergent/agent",
+        "echo x >> $(readlink /proc/1/exe)",
     ] {
         assert_ne!(sandbox.run(command).await.exit.code, 0, "{command:?} works");
     }
+    // The agent itself is there to be attacked.
+    sandbox.sh("test -r $(readlink /proc/1/exe)").await;
     // And what a developer needs is there.
     sandbox.sh("bash --version >/dev/null && python3 --version >/dev/null && git --version >/dev/null").await;
 }
