@@ -26,12 +26,16 @@ use crate::{programs, remains};
 
 /// The first process of the namespaces. `/run`, `/opt` and `/etc/docker` are hidden because
 /// daemons use fixed paths there (shim sockets, plugins, a key), of which the host would keep
-/// copies; and because a containerd of the host's must not be found and used.
+/// copies; and because a containerd of the host's must not be found and used. `/usr`, which
+/// sandboxes see, is read-only by the host's kernel for all of them: a `readonly` of Docker's
+/// alone is upheld by the runtime under test, and a flaw in it would reach the host's programs.
 const FIRST_PROCESS: &str = r#"
     set -e
     for folder in /run /opt /etc/docker; do
         if [ -d "$folder" ]; then mount -t tmpfs tmpfs "$folder"; fi
     done
+    mount --bind /usr /usr
+    mount -o remount,bind,ro /usr
     "$@" < /dev/null &
     read -r _ || exit 0
 "#;

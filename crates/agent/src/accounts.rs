@@ -1,6 +1,7 @@
 //! Accounts of the sandbox, read by hand: a static glibc cannot load NSS modules, and the
 //! files are all a sandbox has.
 
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::CallError;
@@ -75,7 +76,9 @@ fn groups_of(account: &Account, group: &str) -> Vec<u32> {
 /// The sandbox owns these files: anything odd in them reads as "not there".
 fn read(path: impl AsRef<Path>) -> String {
     const LIMIT: u64 = 1 << 20;
-    let text = std::fs::File::open(path).and_then(|file| {
+    // Whatever is there is not waited for.
+    let file = std::fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let text = file.and_then(|file| {
         // Else it would be read in steps that begin with 32 bytes.
         let mut bytes = Vec::with_capacity(8 << 10);
         std::io::Read::read_to_end(&mut std::io::Read::take(file, LIMIT), &mut bytes)?;

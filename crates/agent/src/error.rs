@@ -108,7 +108,10 @@ fn launch_code(step: Step, errno: Errno) -> FailureCode {
         (Step::EnterFolder, Errno::ACCESS) => FailureCode::PermissionDenied,
         (Step::EnterFolder, _) => FailureCode::InvalidRequest,
         (Step::SwitchUser, Errno::PERM) => FailureCode::PermissionDenied,
-        (Step::Execute, Errno::NOENT | Errno::NOTDIR | Errno::TOOBIG) => FailureCode::InvalidRequest,
+        // gVisor says "name too long" of an argument list that is too long.
+        (Step::Execute, Errno::NOENT | Errno::NOTDIR | Errno::TOOBIG | Errno::NAMETOOLONG) => {
+            FailureCode::InvalidRequest
+        }
         (Step::Execute, Errno::ACCESS) => FailureCode::PermissionDenied,
         _ => FailureCode::SpawnFailed,
     }

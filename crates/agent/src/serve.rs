@@ -9,6 +9,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use emergent_protocol::v1::agent_server::AgentServer;
 use emergent_protocol::{MAX_MESSAGE_BYTES, http2};
@@ -30,6 +31,9 @@ use crate::service::Service;
 /// What is buffered for a reader that does not read, beyond what is in flight already.
 const SEND_BUFFER: usize = 128 << 10;
 
+/// How long no connection is accepted after one could not be.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// The only call that is answered before itself.
 const HELLO_PATH: &str = "/emergent.agent.v1.Agent/Hello";
 
@@ -43,7 +47,7 @@ pub enum Ended {
 }
 
 /// Runs a new agent on these connections. See [`Agent::serve`].
-pub async fn serve<S, C>(incoming: S, config: Config) -> io::Result<Ended>
+pub async fn serve<S, C>(incoming: S, config: Config) -> Ended
 where
     S: Stream<Item = io::Result<C>>,
     C: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -55,9 +59,9 @@ impl Agent {
     /// Serves these connections until there are no more of them or the sandbox's time is over.
     ///
     /// Dropping the future closes all connections, which ends the commands of their calls;
-    /// background processes go on. An error of `incoming` is returned after a pause of none:
-    /// a listener that fails does not recover by itself.
-    pub async fn serve<S, C>(&self, incoming: S) -> io::Result<Ended>
+    /// background processes go on. A connection that could not be accepted is left out: most
+    /// often the process is out of file descriptors, and will have some again.
+    pub async fn serve<S, C>(&self, incoming: S) -> Ended
     where
         S: Stream<Item = io::Result<C>>,
         C: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -71,16 +75,16 @@ impl Agent {
                     Some(Ok(stream)) => {
                         connections.spawn(self.clone().converse(stream));
                     }
-                    Some(Err(error)) => return Err(error),
+                    Some(Err(_)) => tokio::time::sleep(ACCEPT_PAUSE).await,
                     None => break,
                 },
                 // Their places are freed; how they ended is their own matter.
                 Some(_) = connections.join_next() => {}
-                () = &mut lease_over => return Ok(Ended::LeaseOver),
+                () = &mut lease_over => return Ended::LeaseOver,
             }
         }
         while connections.join_next().await.is_some() {}
-        Ok(Ended::NoMoreConnections)
+        Ended::NoMoreConnections
     }
 
     /// One connection, to its end.

@@ -20,8 +20,8 @@ use crate::serve::Ended;
 use super::key::{self, Key};
 use super::{InitError, Options, own_program};
 
-/// Threads for file work and process scans. Few: each costs a process of the sandbox's limit.
-const BLOCKING_THREADS: usize = 4;
+/// Threads for file work and process scans. Few: each counts against the sandbox's process limit.
+const BLOCKING_THREADS: usize = 8;
 
 /// Enough for file work; the default is 2 MiB.
 const STACK_BYTES: usize = 256 << 10;
@@ -125,9 +125,9 @@ pub fn run(options: AgentOptions) -> Result<ExitCode, InitError> {
         let listener = std::os::unix::net::UnixListener::from(listener);
         listener.set_nonblocking(true)?;
         let incoming = UnixListenerStream::new(UnixListener::from_std(listener)?);
-        Agent::new(config).serve(incoming).await
+        Ok(Agent::new(config).serve(incoming).await)
     });
-    match ended.map_err(InitError::kernel("serving"))? {
+    match ended.map_err(InitError::kernel::<io::Error>("serving"))? {
         Ended::LeaseOver => Ok(ExitCode::from(crate::EXIT_LEASE_OVER)),
         Ended::NoMoreConnections => Ok(ExitCode::SUCCESS),
     }

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use emergent_protocol::v1;
 
-use crate::support::{Sandbox, eventually, exec_request, is_alive, line_of, shell, text_of};
+use crate::support::{
+    Binary, BinaryOptions, Cgroup, Sandbox, eventually, exec_request, is_alive, line_of, shell, text_of,
+};
 
 /// Starts processes that hide: in the background, in a session of their own, orphaned by a
 /// double fork, deaf to SIGTERM. Each leaves its number in a file.
@@ -104,6 +106,24 @@ async fn what_forks_all_the_time_is_ended() {
     assert!(before > 20);
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(before, length());
+}
+
+/// At the process limit of its sandbox a fork bomb leaves the agent what it needs to end it.
+#[tokio::test]
+async fn a_fork_bomb_is_ended() {
+    let cgroup = Cgroup::with_processes(150);
+    let options = BinaryOptions { cgroup: Some(cgroup.members()), ..Default::default() };
+    let binary = Binary::start(options).await;
+    let mut client = binary.client().await;
+    let started = Instant::now();
+    let bomb = "trap '' TERM; bomb() { bomb | bomb & }; bomb; sleep 600";
+    let exited = client.exec(request(bomb, 1500)).await.expect("an answer");
+    assert!(exited.timed_out);
+    assert!(started.elapsed() < Duration::from_secs(20), "took {:?}", started.elapsed());
+    assert_eq!(client.sh("echo alive").await, "alive");
+    let members = std::fs::read_to_string(cgroup.members()).expect("readable");
+    assert!(members.lines().count() <= 4, "left over: {members}");
+    drop((client, binary, cgroup));
 }
 
 #[tokio::test]

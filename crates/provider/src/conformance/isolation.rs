@@ -132,20 +132,33 @@ pub async fn sandboxes_do_not_see_each_other(subject: &Subject) {
     }
 }
 
-/// What is the host's stays as it is.
+/// What is the host's stays as it is. Tried on a file that is there to be lost: a check that
+/// fails must not cost the host its programs.
 pub async fn system_folders_cannot_be_changed(subject: &Subject) {
+    let victim =
+        tempfile::Builder::new().prefix("emergent-victim-").tempfile_in("/usr/local").expect("as root");
+    std::fs::write(victim.path(), "the host's").expect("writes");
+    std::fs::set_permissions(victim.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+        .expect("chmod");
     let sandbox = subject.sandbox().await;
+    let path = victim.path().display();
     for command in [
-        "echo x > /usr/bin/env",
-        "touch /usr/new",
-        "rm /usr/bin/env",
-        "chmod 777 /usr/bin/env",
-        "echo x >> $(readlink /proc/1/exe)",
+        format!("echo x > {path}"),
+        format!("echo x >> {path}"),
+        format!("truncate -s 0 {path}"),
+        format!("python3 -c 'import os; os.open(\"{path}\", os.O_RDONLY | os.O_TRUNC)'"),
+        format!("rm -f {path}"),
+        format!("chmod 700 {path}"),
+        format!("ln {path} /workspace/link && echo x > /workspace/link"),
+        "touch /usr/local/emergent-new".to_owned(),
+        "echo x >> $(readlink /proc/1/exe)".to_owned(),
     ] {
-        assert_ne!(sandbox.run(command).await.exit.code, 0, "{command:?} works");
+        assert_ne!(sandbox.run(&command).await.exit.code, 0, "{command:?} works");
+        let content = std::fs::read_to_string(victim.path()).expect("is still there");
+        assert_eq!(content, "the host's", "changed by {command:?}");
     }
-    // The agent itself is there to be attacked.
+    assert!(!std::path::Path::new("/usr/local/emergent-new").exists());
+    // The agent itself is there to be attacked, and what a developer needs is there to be used.
     sandbox.sh("test -r $(readlink /proc/1/exe)").await;
-    // And what a developer needs is there.
     sandbox.sh("bash --version >/dev/null && python3 --version >/dev/null && git --version >/dev/null").await;
 }

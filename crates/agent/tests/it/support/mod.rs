@@ -1,8 +1,10 @@
 //! An agent to talk to, in this process or as the real binary.
 
+mod cgroup;
 mod client;
 mod process;
 
+pub(crate) use cgroup::Cgroup;
 pub(crate) use client::{
     Client, KEY, connect, exec_request, failure, finish, hello, shell, text_of, write_parts,
 };
@@ -23,7 +25,7 @@ use tokio_stream::wrappers::ReceiverStream;
 /// by [`Sandbox::end`].
 pub(crate) struct Sandbox {
     pub(crate) agent: Agent,
-    pub(crate) serving: JoinHandle<io::Result<Ended>>,
+    pub(crate) serving: JoinHandle<Ended>,
     workspace: tempfile::TempDir,
     connections: mpsc::Sender<io::Result<UnixStream>>,
 }
