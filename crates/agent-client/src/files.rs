@@ -242,7 +242,7 @@ impl AgentClient {
     pub async fn quiesce(&self, grace: Duration) -> Result<u32, AgentError> {
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         let request = v1::QuiesceRequest { grace_ms };
-        let limit = grace + Duration::from_secs(5);
+        let limit = grace + Duration::from_secs(1);
         let answer =
             self.call("quiesce", limit, |mut stub| async move { stub.quiesce(request).await }).await?;
         Ok(answer.killed)

@@ -9,6 +9,9 @@ use crate::provider::KIND;
 /// Below this the agent itself and one small command do not fit.
 const MIN_MEMORY: ByteSize = ByteSize::from_mib(32);
 
+/// Above this some host file systems cannot hold one file.
+const MAX_DISK: ByteSize = ByteSize::from_gib(8 << 10);
+
 /// Refuses what cannot be enforced, naming the field.
 pub(crate) fn check(spec: &SandboxSpec) -> Result<(), ProviderError> {
     let refuse = |what, reason: String| Err(ProviderError::NotEnforceable { provider: KIND, what, reason });
@@ -25,6 +28,10 @@ pub(crate) fn check(spec: &SandboxSpec) -> Result<(), ProviderError> {
     let min_disk = ByteSize::from_bytes(disk::MIN_BYTES);
     if spec.limits.disk < min_disk {
         return refuse("disk", format!("{} is below the least of {min_disk}", spec.limits.disk));
+    }
+    if spec.limits.disk > MAX_DISK {
+        let reason = format!("{} is above the greatest of {MAX_DISK}", spec.limits.disk);
+        return refuse("disk", reason);
     }
     Ok(())
 }
@@ -56,6 +63,8 @@ mod tests {
         let limits = ResourceLimits { memory: ByteSize::from_mib(31), ..good.limits };
         refused(SandboxSpec { limits, ..good.clone() }, "memory");
         let limits = ResourceLimits { disk: ByteSize::from_mib(15), ..good.limits };
+        refused(SandboxSpec { limits, ..good.clone() }, "disk");
+        let limits = ResourceLimits { disk: ByteSize::from_gib(64 << 10), ..good.limits };
         refused(SandboxSpec { limits, ..good }, "disk");
     }
 }

@@ -100,6 +100,9 @@ impl Templates {
             let message = String::from_utf8_lossy(&output.stderr).trim().chars().take(500).collect();
             return Err(TemplateError::Mkfs { status: output.status, message });
         }
+        // A name must never outlive its content: a template torn by a power cut would be copied
+        // into every disk of its size.
+        fs::File::open(&partial).and_then(|file| file.sync_all()).map_err(io_error(&partial))?;
         fs::rename(&partial, path).map_err(io_error(path))?;
         fs::remove_dir_all(&content).map_err(io_error(&content))
     }

@@ -50,14 +50,18 @@ const CAPABILITIES: [Capability; 13] = [
 ];
 
 /// Hidden from the sandbox. To what every container runtime hides, this adds the block
-/// devices of the host, whose attributes name the files behind other sandboxes' disks.
-const MASKED: [&str; 15] = [
+/// devices of the host, whose attributes name the files behind other sandboxes' disks and
+/// whose counters tell what they do.
+const MASKED: [&str; 18] = [
     "/proc/acpi",
     "/proc/asound",
+    "/proc/cmdline",
+    "/proc/diskstats",
     "/proc/interrupts",
     "/proc/kcore",
     "/proc/keys",
     "/proc/latency_stats",
+    "/proc/partitions",
     "/proc/sched_debug",
     "/proc/scsi",
     "/proc/timer_list",

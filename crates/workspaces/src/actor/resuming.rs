@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use emergent_store::{ClaimResumeError, ErrorUpdate, WarningsUpdate, WorkspaceUpdate};
 use emergent_types::WorkspaceStatus;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use super::{Actor, Interrupted, Phase, Reply, answer};
 use crate::LifecycleError;
@@ -60,7 +62,7 @@ impl Actor {
                     self.recovered_at = Some(Instant::now());
                     warnings.push(format!(
                         "the sandbox was lost and started again around its disk at {}: processes and /tmp are gone",
-                        emergent_store::now()
+                        rfc3339(emergent_store::now())
                     ));
                 }
                 self.presence.set_agent(Some(client));
@@ -85,4 +87,8 @@ impl Actor {
             }
         }
     }
+}
+
+fn rfc3339(instant: OffsetDateTime) -> String {
+    instant.format(&Rfc3339).unwrap_or_else(|_| instant.to_string())
 }
