@@ -20,7 +20,7 @@ async fn a_create_that_makes_no_sense_creates_nothing() {
         ("\"x\"", "body"),
         ("7", "body"),
         ("{} {}", "body"),
-        ("{\"a\": 1,}", "body"),
+        ("{\"metadata\": {},}", "body"),
         // Unknown, or twice.
         (r#"{"unknown": 1}"#, "unknown"),
         (r#"{"Provider": "local"}"#, "Provider"),
@@ -234,5 +234,27 @@ async fn what_is_not_there_is_404_and_what_cannot_be_done_405() {
     }
     let Value::Object(document) = api.get("/api/v1/openapi.json").await.body else { panic!("not an object") };
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    api.finish().await;
+}
+
+/// A header that promises what cannot be kept is refused, and nothing happens.
+#[tokio::test]
+async fn headers_that_cannot_be_served_are_refused() {
+    let api = Api::start().await;
+    let workspace = api.create().await;
+    for (path, header, value, body) in [
+        ("/api/v1/agent/workspaces".to_owned(), "Idempotency-Key", "k1", "{}"),
+        (workspace.path("/bash"), "Accept", "text/event-stream", r#"{"command": "touch ran"}"#),
+    ] {
+        let request = api
+            .probe()
+            .request(Method::POST, &path)
+            .header("content-type", "application/json")
+            .header(header, value)
+            .body(body);
+        let answer = api.call(Method::POST, &path, request).await;
+        assert_eq!((answer.failure(), answer.detail("field")), ((400, "not_supported"), &json!(header)));
+    }
+    assert_eq!(workspace.sh("ls -A").await, "");
     api.finish().await;
 }

@@ -138,6 +138,8 @@ impl Contract {
 
 fn fits_template(template: &str, path: &str) -> bool {
     let (template, path): (Vec<&str>, Vec<&str>) = (template.split('/').collect(), path.split('/').collect());
-    let fits = |(pattern, segment): (&&str, &&str)| pattern.starts_with('{') || pattern == segment;
+    let fits = |(pattern, segment): (&&str, &&str)| {
+        (pattern.starts_with('{') && !segment.is_empty()) || pattern == segment
+    };
     template.len() == path.len() && template.iter().zip(&path).all(fits)
 }

@@ -20,10 +20,8 @@ async fn providers_say_how_they_are_and_what_they_can_do() {
     assert!(local["resources"]["cpus"].as_u64().unwrap() > 0, "{local}");
     let capabilities = &local["capabilities"];
     assert_eq!((&capabilities["persistence"], &capabilities["snapshots"]), (&json!("full"), &json!(false)));
-    assert_eq!(
-        (&capabilities["warm_pool"], &capabilities["networks"]),
-        (&json!(false), &json!(["isolated"]))
-    );
+    assert_eq!(capabilities["networks"], json!(["isolated"]));
+    assert!(capabilities["warm_pool"].is_boolean());
     assert!(capabilities["platform_needs"].as_array().unwrap().contains(&json!("linux")));
 
     let workspace = api.create().await;

@@ -1,6 +1,6 @@
-//! `emergent doctor`.
+//! `emergent doctor`, and machines on which no sandbox can be made.
 
-use emergent_test_support::run_program;
+use emergent_test_support::{TestServerOptions, run_program, run_unprivileged};
 use serde_json::Value;
 
 #[tokio::test]
@@ -34,4 +34,26 @@ async fn what_is_missing_is_named_with_its_cost_and_its_remedy() {
     let missing = checks.iter().find(|check| check["name"] == "data folder").unwrap();
     assert_eq!(missing["level"], "missing");
     assert!(missing["cost"].is_string() && missing["remedy"].is_string());
+}
+
+/// The server starts all the same, and says why it cannot make workspaces.
+#[tokio::test]
+async fn without_rights_everything_says_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run_unprivileged(&["doctor", "--data-dir", folder.path().to_str().unwrap()], &[]).await;
+    assert_eq!(output.code, Some(1), "{}", output.stdout);
+    assert!(output.stdout.contains("✗ root: no, user id 65534"), "{}", output.stdout);
+    assert!(output.stdout.contains("costs: ") && output.stdout.contains("to get it: "), "{}", output.stdout);
+
+    let options = TestServerOptions { unprivileged: true, ..TestServerOptions::default() };
+    let server = options.start().await;
+    let client = server.client();
+    let local = &client.providers().await.unwrap().providers[0];
+    assert_eq!(local.status, "unhealthy");
+    assert!(local.reason.as_deref().unwrap().contains("root"), "{local:?}");
+    let refused = server.probe().post("/api/v1/agent/workspaces", &serde_json::json!({})).await;
+    assert_eq!(refused.failure(), (503, "no_provider_available"));
+    let providers = refused.detail("providers").as_array().unwrap();
+    assert!(providers.iter().any(|provider| provider["provider"] == "local"), "{providers:?}");
+    server.finish().await;
 }

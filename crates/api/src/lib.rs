@@ -13,8 +13,9 @@
 //! (`parse`), asks [`emergent_workspaces`] for it, and shows the result. What goes wrong on
 //! the way is turned into an answer in one place, [`errors`].
 //!
-//! No type of the HTTP framework leaves this crate, and no endpoint detaches its work: when
-//! a client goes away, the future that serves it is dropped, and what it had asked for ends.
+//! No type of the HTTP framework leaves this crate. When a client goes away, the future that
+//! serves it is dropped, and a command it had asked for is killed; only a workspace that is
+//! being created is made all the same.
 
 mod auth;
 mod errors;

@@ -31,6 +31,7 @@ pub(crate) struct Arguments {
 
 /// What every command takes.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Common options")]
 pub(crate) struct CommonArguments {
     /// The folder that holds everything: database, keys, sandboxes [env: EMERGENT_DATA_DIR]
     /// [default: $XDG_STATE_HOME/emergent; /var/lib/emergent for root; ~/.local/state/emergent]

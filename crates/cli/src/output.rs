@@ -120,10 +120,10 @@ mod tests {
     #[test]
     fn tables_are_plain() {
         let text = table(&["ID", "STATUS"], [vec!["a".to_owned(), "ready".to_owned()]]);
-        assert_eq!(text, "ID   STATUS\na    ready");
+        assert_eq!(text, "ID  STATUS\na   ready");
         assert_eq!(
             fields([("id", "a".to_owned()), ("status", "ready".to_owned())]),
-            "id       a\nstatus   ready"
+            "id      a\nstatus  ready"
         );
     }
 }

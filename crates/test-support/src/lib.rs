@@ -17,7 +17,7 @@ mod waiting;
 
 pub use census::{Census, Scope};
 pub use probe::{Answer, Probe};
-pub use program::{CommandOutput, run_program};
+pub use program::{CommandOutput, run_program, run_unprivileged};
 pub use sandbox::Sandbox;
 pub use server::{TestServer, TestServerOptions};
 pub use waiting::eventually;

@@ -1,6 +1,8 @@
 //! The program under test.
 
-use std::path::PathBuf;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
@@ -8,6 +10,9 @@ use tokio::process::Command;
 
 /// Where it is, if not beside the tests.
 const EMERGENT_BIN: &str = "EMERGENT_BIN";
+
+/// A user without any rights.
+pub(crate) const NOBODY: u32 = 65534;
 
 /// The `emergent` that was built with the tests, or the one that `EMERGENT_BIN` names.
 pub(crate) fn locate() -> Result<PathBuf> {
@@ -45,18 +50,36 @@ pub struct CommandOutput {
 /// When it cannot be started at all.
 pub async fn run_program(arguments: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
     let program = locate().expect("the program is built");
-    let output = command(program, variables)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await
-        .expect("the program starts");
+    run(command(program, variables).args(arguments)).await
+}
+
+/// As [`run_program`], but as a user without any rights.
+///
+/// # Panics
+///
+/// When it cannot be started at all.
+pub async fn run_unprivileged(arguments: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let program = for_everybody(folder.path()).expect("the program can be copied");
+    run(command(program, variables).args(arguments).uid(NOBODY).gid(NOBODY)).await
+}
+
+async fn run(command: &mut Command) -> CommandOutput {
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.expect("the program starts");
     CommandOutput {
         code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
+}
+
+/// A copy of the program that any user can start, wherever the checkout is.
+pub(crate) fn for_everybody(folder: &Path) -> Result<PathBuf> {
+    fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+    let copy = folder.join("emergent");
+    fs::copy(locate()?, &copy)?;
+    fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
+    Ok(copy)
 }
 
 /// The program without what the environment of the tests would tell it.

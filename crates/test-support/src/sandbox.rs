@@ -91,10 +91,18 @@ impl Sandbox {
     }
 }
 
-/// Every process of this machine.
+/// Every process of this machine, without those that have ended and only wait for the
+/// machine's own first process to take notice.
 pub(crate) fn pids() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| !is_ended_orphan(&read(*pid, "status")))
+}
+
+fn is_ended_orphan(status: &str) -> bool {
+    let field =
+        |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+    field("State:").starts_with('Z') && field("PPid:") == "1"
 }
 
 /// A file of a process; empty where the process is gone.

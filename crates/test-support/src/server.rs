@@ -2,6 +2,8 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
@@ -12,7 +14,7 @@ use emergent_types::{InstallationId, WorkspaceId};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::program::{self, CommandOutput};
+use crate::program::{self, CommandOutput, NOBODY};
 use crate::{Census, Probe, Scope, eventually, sandbox};
 
 /// How long a server may take until it listens.
@@ -34,6 +36,8 @@ const READY: &str = "listening on ";
 pub struct TestServerOptions {
     /// Environment variables.
     pub variables: Vec<(&'static str, String)>,
+    /// Run it as a user without any rights, for whom no sandbox can be made.
+    pub unprivileged: bool,
 }
 
 impl TestServerOptions {
@@ -201,7 +205,18 @@ impl TestServer {
         let mut variables: Vec<(&str, &str)> =
             self.options.variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
         variables.push(("EMERGENT_LOG", "info"));
-        let mut command = program::command(program::locate()?, &variables).into_std();
+        let program = if self.options.unprivileged {
+            let copy = program::for_everybody(self.folder.path())?;
+            fs::create_dir_all(self.data_dir())?;
+            chown(self.data_dir(), Some(NOBODY), Some(NOBODY))?;
+            copy
+        } else {
+            program::locate()?
+        };
+        let mut command = program::command(program, &variables).into_std();
+        if self.options.unprivileged {
+            command.uid(NOBODY).gid(NOBODY);
+        }
         command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(self.data_dir());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         // A child of the standard library's: it must be possible to wait for it on whichever

@@ -1,12 +1,14 @@
 //! From the parts of a request to values, with an error that names the part.
 
 mod feature;
+mod headers;
 mod ids;
 mod json_body;
 mod object;
 mod query;
 
 pub(crate) use feature::Workspaces;
+pub(crate) use headers::{AcceptsJson, NoIdempotencyKey};
 pub(crate) use ids::{ProcessPath, WorkspacePath};
 pub(crate) use json_body::{JsonBody, OptionalJsonBody};
 pub(crate) use object::Object;

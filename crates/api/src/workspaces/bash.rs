@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{environment, text};
-use crate::errors::ErrorCode::{FileNotFound, NotADirectory, PermissionDenied};
+use crate::errors::ErrorCode::{FileNotFound, NotADirectory, NotSupported, PermissionDenied};
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, TOOL_CALL, WORKSPACE, documented_errors};
-use crate::extract::{JsonBody, WorkspacePath, Workspaces};
+use crate::extract::{AcceptsJson, JsonBody, WorkspacePath, Workspaces};
 
 /// How long a command may run where a request does not say.
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
@@ -148,6 +148,7 @@ impl From<ExecOutcome> for FinishedCommand {
 documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, TOOL_CALL, &[
     FileNotFound,
     NotADirectory,
+    NotSupported,
     PermissionDenied,
 ]);
 
@@ -167,6 +168,7 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, TOOL_CALL, &[
 pub(crate) async fn bash(
     Workspaces(workspaces): Workspaces,
     WorkspacePath(id): WorkspacePath,
+    _: AcceptsJson,
     JsonBody(request): JsonBody<BashRequest>,
 ) -> Result<Json<BashAnswer>, ApiError> {
     let command = request.parse()?;
@@ -195,9 +197,10 @@ pub(crate) async fn bash(
 pub(crate) async fn exec(
     workspaces: Workspaces,
     id: WorkspacePath,
+    accepts: AcceptsJson,
     request: JsonBody<BashRequest>,
 ) -> Result<Json<BashAnswer>, ApiError> {
-    bash(workspaces, id, request).await
+    bash(workspaces, id, accepts, request).await
 }
 
 #[cfg(test)]

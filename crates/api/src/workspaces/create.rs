@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::http::StatusCode;
 use serde::Deserialize;
+use tracing::Instrument;
 use utoipa::IntoParams;
 
 use super::create_request::CreateWorkspace;
@@ -13,7 +14,7 @@ use crate::errors::ErrorCode::{
     WorkspaceDestroyed,
 };
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, documented_errors};
-use crate::extract::{JsonBody, Query, Workspaces};
+use crate::extract::{JsonBody, NoIdempotencyKey, Query, Workspaces};
 
 /// How to answer.
 #[derive(Deserialize, IntoParams)]
@@ -55,11 +56,16 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, &[
 pub(crate) async fn create(
     Workspaces(workspaces): Workspaces,
     caller: Caller,
+    _: NoIdempotencyKey,
     Query(parameters): Query<Parameters>,
     JsonBody(request): JsonBody<CreateWorkspace>,
 ) -> Result<(StatusCode, Json<Workspace>), ApiError> {
     let wait = parameters.wait.unwrap_or(true);
-    let row = workspaces.create(request.parse(caller.token)?, wait).await?;
+    let new = request.parse(caller.token)?;
+    // On a task of its own, so that a client that goes away in the very moment in which the
+    // row is written does not leave a row that nobody looks after.
+    let created = tokio::spawn(async move { workspaces.create(new, wait).await }.in_current_span());
+    let row = created.await.map_err(|error| ApiError::internal(error.to_string()))??;
     let status = if wait { StatusCode::CREATED } else { StatusCode::ACCEPTED };
     Ok((status, Json(row.into())))
 }

@@ -26,6 +26,8 @@ pub(super) fn check(data_dir: &Path) -> Finding {
         Ok(space) if space.f_flag.contains(StatVfsMountFlags::RDONLY) => {
             unusable(data_dir, "its file system is read-only")
         }
+        // What the kernel makes up, such as /proc.
+        Ok(space) if space.f_blocks == 0 => unusable(data_dir, "its file system keeps no files"),
         Ok(space) => with_space(data_dir, space.f_bavail.saturating_mul(space.f_frsize)),
         Err(error) => unusable(data_dir, &error.to_string()),
     }
