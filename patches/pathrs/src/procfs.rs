@@ -39,12 +39,7 @@ impl ProcfsHandle {
     }
 
     /// Opens a file of it. A mount over the file, or a link out of it, is an error.
-    pub fn open(
-        &self,
-        base: ProcfsBase,
-        path: impl AsRef<Path>,
-        flags: OpenFlags,
-    ) -> Result<File, Error> {
+    pub fn open(&self, base: ProcfsBase, path: impl AsRef<Path>, flags: OpenFlags) -> Result<File, Error> {
         let path = match base {
             ProcfsBase::ProcRoot => path.as_ref().to_owned(),
             ProcfsBase::ProcSelf => Path::new("self").join(path),
