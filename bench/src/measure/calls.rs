@@ -16,8 +16,8 @@ use crate::stats::Samples;
 use crate::workspace::Workspace;
 
 const METHOD: &str = "**calls**: one connection that stays open, one call at a time; bare is a host process that \
-    starts `bash -c true`, reads its output from pipes and waits for it. Both in turn. `/healthz` shows what HTTP \
-    alone costs.";
+    starts `bash -c true` with the environment a command has in a workspace, reads its output from pipes and \
+    waits for it. Both in turn. `/healthz` shows what HTTP alone costs.";
 
 const FILE: &str = "small.rs";
 
@@ -27,10 +27,11 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
         let mut workspace = Workspace::create(server.endpoint()).await?;
         let mut connection = Connection::open(server.endpoint()).await?;
         workspace.write(FILE, &two_kibibytes()).await?;
+        let environment = environment_of(&workspace.bash("env").await?);
         for _ in 0..rounds.div_ceil(10) {
             workspace.bash("true").await?;
             workspace.read(FILE).await?;
-            bash_from_the_host()?;
+            bash_from_the_host(&environment)?;
         }
 
         let (mut bash, mut host, mut read, mut health) =
@@ -39,7 +40,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
             let start = Instant::now();
             workspace.bash("true").await?;
             bash.add_since(start);
-            host.add(bash_from_the_host()?);
+            host.add(bash_from_the_host(&environment)?);
             let start = Instant::now();
             workspace.read(FILE).await?;
             read.add_since(start);
@@ -61,13 +62,17 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
     .await
 }
 
-fn bash_from_the_host() -> Result<Duration> {
+/// The variables that `env` has printed. The locale alone is a dozen files that a shell opens.
+fn environment_of(printed: &str) -> Vec<(String, String)> {
+    let variables = printed.lines().filter_map(|line| line.split_once('='));
+    variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn bash_from_the_host(environment: &[(String, String)]) -> Result<Duration> {
+    let mut command = Command::new("bash");
+    command.args(["-c", "true"]).env_clear().envs(environment.iter().cloned()).stdin(Stdio::null());
     let start = Instant::now();
-    let output = Command::new("bash")
-        .args(["-c", "true"])
-        .stdin(Stdio::null())
-        .output()
-        .context("bash cannot be started")?;
+    let output = command.output().context("bash cannot be started")?;
     let took = start.elapsed();
     ensure!(output.status.success(), "`true` failed on the host: {}", output.status);
     Ok(took)

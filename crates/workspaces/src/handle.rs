@@ -7,6 +7,7 @@ use emergent_orchestrator::ProviderStatus;
 use emergent_store::{InsertWorkspaceError, WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow};
 use emergent_types::{NetworkMode, ProviderChoice, ProviderKind, WorkspaceId, WorkspaceStatus};
 use tokio::sync::oneshot;
+use tracing::Instrument;
 
 use crate::actor::{Actor, Phase, Request};
 use crate::admission::Wish;
@@ -38,6 +39,15 @@ impl Handle {
     /// row; without, answers at once, and a failure stays visible in the row. Cancelling the
     /// wait does not cancel the creation.
     pub async fn create(&self, new: NewWorkspace, wait: bool) -> Result<WorkspaceRow, CreateError> {
+        let handle = self.clone();
+        // On a task of its own: whoever goes away in the very moment in which the row is written
+        // must not leave a row without an owner.
+        let creating = async move { handle.create_to_the_end(new, wait).await }.in_current_span();
+        let lost = |error: tokio::task::JoinError| CreateError::Rejected { reason: error.to_string() };
+        tokio::spawn(creating).await.map_err(lost)?
+    }
+
+    async fn create_to_the_end(&self, new: NewWorkspace, wait: bool) -> Result<WorkspaceRow, CreateError> {
         if self.context.is_closing() {
             return Err(CreateError::ShuttingDown);
         }

@@ -3,7 +3,6 @@
 use axum::Json;
 use axum::http::StatusCode;
 use serde::Deserialize;
-use tracing::Instrument;
 use utoipa::IntoParams;
 
 use super::create_request::CreateWorkspace;
@@ -62,10 +61,7 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, Json<Workspace>), ApiError> {
     let wait = parameters.wait.unwrap_or(true);
     let new = request.parse(caller.token)?;
-    // On a task of its own, so that a client that goes away in the very moment in which the
-    // row is written does not leave a row that nobody looks after.
-    let created = tokio::spawn(async move { workspaces.create(new, wait).await }.in_current_span());
-    let row = created.await.map_err(|error| ApiError::internal(error.to_string()))??;
+    let row = workspaces.create(new, wait).await?;
     let status = if wait { StatusCode::CREATED } else { StatusCode::ACCEPTED };
     Ok((status, Json(row.into())))
 }
