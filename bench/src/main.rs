@@ -14,7 +14,6 @@ mod bare;
 mod bench;
 mod figure;
 mod http;
-mod leaks;
 mod machine;
 mod measure;
 mod memory;

@@ -53,7 +53,7 @@ impl AgentProcesses {
 
 /// Processes that run in a control group whose path contains `part`. One that has ended has no
 /// arguments any more, though it is listed until the host's init has collected it.
-pub(crate) fn processes_in_group(part: &str) -> Vec<u32> {
+fn processes_in_group(part: &str) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())

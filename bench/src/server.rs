@@ -8,11 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use emergent_test_support::{Census, Scope};
+use emergent_types::InstallationId;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::http::Endpoint;
-use crate::leaks;
 use crate::workspace::destroy_all;
 
 /// How long a server may take to be ready.
@@ -88,6 +89,12 @@ impl Server {
         Ok(())
     }
 
+    /// What there is of it outside its process.
+    pub(crate) fn census(&self) -> Result<Census> {
+        let data_dir = self.setup.data_dir.clone();
+        Ok(Census::take(&Scope::Installation { id: installation(&data_dir)?, data_dir }))
+    }
+
     /// Destroys what it has, ends it, and makes sure that nothing is left.
     async fn retire(mut self) -> Result<()> {
         let mut destroyed = destroy_all(&self.endpoint).await;
@@ -99,7 +106,9 @@ impl Server {
         let ended = self.end();
         destroyed.context("workspaces could not be destroyed")?;
         ended?;
-        leaks::check(&self.setup.data_dir)
+        let left = self.census()?;
+        ensure!(left.is_empty(), "left behind:\n{left}");
+        Ok(())
     }
 
     fn end(&mut self) -> Result<()> {
@@ -163,6 +172,14 @@ fn log_path(data_dir: &Path) -> PathBuf {
 
 fn log_file(data_dir: &Path) -> Result<File> {
     Ok(File::options().create(true).append(true).open(log_path(data_dir))?)
+}
+
+/// Which installation a server is: it says so in its log.
+fn installation(data_dir: &Path) -> Result<InstallationId> {
+    let log = fs::read_to_string(log_path(data_dir))?;
+    let entries = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut ids = entries.filter_map(|entry| entry["installation"].as_str()?.parse().ok());
+    ids.next().context("the server's log does not name its installation")
 }
 
 fn log_tail(data_dir: &Path) -> String {

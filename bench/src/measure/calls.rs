@@ -22,7 +22,7 @@ const METHOD: &str = "**calls**: one connection that stays open, one call at a t
 const FILE: &str = "small.rs";
 
 pub(super) async fn run(bench: &Bench) -> Result<Section> {
-    let rounds = bench.rounds(1000, 20);
+    let rounds = bench.rounds(2000, 20);
     with_server(&bench.server("calls", 10)?, async |server| {
         let mut workspace = Workspace::create(server.endpoint()).await?;
         let mut connection = Connection::open(server.endpoint()).await?;

@@ -2,6 +2,7 @@
 //! that cannot be avoided.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use emergent_agent_client::{
 };
 use emergent_provider::{SandboxSpec, WorkspaceProvider};
 use emergent_provider_local::{AgentSource, HelperCommand, LaunchStep, LocalProvider, Options};
+use emergent_test_support::{Census, Scope};
 use emergent_types::{InstallationId, NetworkMode, ResourceLimits, WorkspaceId};
 
 use super::spread;
@@ -19,7 +21,6 @@ use crate::bare::{self, BareTimes};
 use crate::bench::Bench;
 use crate::figure::Target;
 use crate::http::Endpoint;
-use crate::leaks;
 use crate::report::{Breakdown, Row, Section};
 use crate::server::with_server;
 use crate::stats::Samples;
@@ -31,7 +32,7 @@ const METHOD: &str = "**create**: default limits; bare is the sum of `mkfs.ext4`
     The three are made in turn; the first of each is not counted.";
 
 pub(super) async fn run(bench: &Bench) -> Result<Section> {
-    let rounds = bench.rounds(60, 3);
+    let rounds = bench.rounds(100, 3);
     let library = Library::new(bench)?;
     let mut times = Times::default();
     with_server(&bench.server("create", 10)?, async |server| {
@@ -50,14 +51,13 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
         Ok(())
     })
     .await?;
-    leaks::check(&library.data_dir)?;
+    library.check_nothing_is_left()?;
     times.into_section()
 }
 
 fn bare_sandbox(bench: &Bench, round: usize) -> Result<BareTimes> {
     let name = format!("emergent-bench-{}-{round}", std::process::id());
     let folder = bench.folder(&name)?;
-    // A container's root user, who is nobody on the host, must reach its root.
     let times = bare::make_and_remove(&folder, &name)?;
     std::fs::remove_dir_all(folder)?;
     Ok(times)
@@ -75,7 +75,8 @@ async fn create_and_ask_over_http(endpoint: &Endpoint) -> Result<Duration> {
 /// The provider, without a server around it.
 struct Library {
     provider: Arc<LocalProvider>,
-    data_dir: std::path::PathBuf,
+    data_dir: PathBuf,
+    installation: InstallationId,
 }
 
 /// How long the parts of one create through the library took.
@@ -95,13 +96,21 @@ impl LibraryTimes {
 impl Library {
     fn new(bench: &Bench) -> Result<Self> {
         let data_dir = bench.folder("library")?;
+        let installation = InstallationId::generate();
         let provider = LocalProvider::new(Options {
             data_dir: data_dir.clone(),
-            installation: InstallationId::generate(),
+            installation,
             agent: AgentSource::Bytes(emergent_agent_bundle::bytes().into()),
             helper: HelperCommand::current_exe(Subprogram::SandboxLauncher.word()),
         });
-        Ok(Self { provider: Arc::new(provider), data_dir })
+        Ok(Self { provider: Arc::new(provider), data_dir, installation })
+    }
+
+    fn check_nothing_is_left(&self) -> Result<()> {
+        let left =
+            Census::take(&Scope::Installation { id: self.installation, data_dir: self.data_dir.clone() });
+        ensure!(left.is_empty(), "left behind:\n{left}");
+        Ok(())
     }
 
     async fn create_and_ask(&self) -> Result<LibraryTimes> {

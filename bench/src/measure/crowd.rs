@@ -3,25 +3,25 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use emergent_test_support::Census;
 use futures::future::join_all;
 
 use super::spread;
 use crate::bench::Bench;
 use crate::figure::{Figure, Target};
-use crate::leaks;
 use crate::report::{Row, Section};
 use crate::server::with_server;
 use crate::stats::Samples;
 use crate::workspace::Workspace;
 
 const METHOD: &str = "**crowd**: with `WORKSPACE_MAX_CONCURRENT` raised, all requests are sent at once, each on a \
-    connection of its own; a create counts when a command in the workspace has answered. Left behind are state \
-    folders, processes, control groups, mounts and loop devices after all were destroyed.";
+    connection of its own; a create counts when a command in the workspace has answered. Left behind is what a \
+    census of the machine finds after all were destroyed: processes, mounts, control groups, network namespaces, \
+    links, loop devices, firewall tables, folders.";
 
 pub(super) async fn run(bench: &Bench) -> Result<Section> {
     let count = bench.rounds(50, 5);
-    let setup = bench.server("crowd", 64)?;
-    with_server(&setup, async |server| {
+    with_server(&bench.server("crowd", 64)?, async |server| {
         // What only the first create does is not a crowd's.
         Workspace::create(server.endpoint()).await?.destroy().await?;
 
@@ -46,7 +46,6 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
         }
         let succeeded = workspaces.len() as u64;
 
-        let ids: Vec<String> = workspaces.iter().map(|workspace| workspace.id().to_owned()).collect();
         let start = Instant::now();
         let destroyed = join_all(workspaces.into_iter().map(|workspace| async {
             let start = Instant::now();
@@ -58,9 +57,9 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
             destroyed.into_iter().collect::<Result<Vec<Duration>>>()?.into_iter().collect();
         // The kernel takes loop devices down a moment after their last user.
         bench.settle().await;
-        let left = leaks::left_of(&setup.data_dir, &ids);
-        for what in &left {
-            eprintln!("left behind: {what}");
+        let left = server.census()?;
+        if !left.is_empty() {
+            eprintln!("left behind:\n{left}");
         }
 
         let rows = vec![
@@ -70,10 +69,25 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
             Row::new(format!("{count} creates at once: each"), spread(&creates)?),
             Row::new(format!("{count} destroys at once: until all are gone"), Figure::Time(destroying)),
             Row::new(format!("{count} destroys at once: each"), spread(&destroys)?),
-            Row::new(format!("left behind by {count} workspaces"), Figure::Count(left.len() as u64))
+            Row::new(format!("left behind by {count} workspaces"), Figure::Count(size(&left)))
                 .target(Target::Exactly(Figure::Count(0))),
         ];
         Ok(Section { method: METHOD, rows, breakdowns: Vec::new() })
     })
     .await
+}
+
+/// How much a census has found.
+fn size(census: &Census) -> u64 {
+    let kinds = [
+        &census.processes,
+        &census.mounts,
+        &census.control_groups,
+        &census.network_namespaces,
+        &census.links,
+        &census.loop_devices,
+        &census.firewall_tables,
+        &census.state_folders,
+    ];
+    kinds.iter().map(|found| found.len() as u64).sum()
 }

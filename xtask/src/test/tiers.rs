@@ -81,7 +81,7 @@ pub(crate) const TIERS: &[Tier] = &[
         // What no other tier takes, so that a new crate's tests run without anybody thinking of it.
         tests: Tests::Selected(
             "not (package(emergent-store) | package(emergent-provider-local) \
-             | package(emergent-e2e) | package(emergent-test-support))",
+             | package(emergent-e2e))",
         ),
         budget: Duration::from_secs(180),
     },
