@@ -13,8 +13,8 @@ fn instant(value: &Value) -> OffsetDateTime {
     OffsetDateTime::parse(value.as_str().unwrap(), &Rfc3339).unwrap()
 }
 
-/// Proves: LIFE-01, DESIGN-10.1, DESIGN-10.2, DESIGN-10.25, DESIGN-7.3, ORCH-07, GOAL-1,
-/// CONSTRAINT-1, MIGR-2.4, TRADE-SELFHOST-3
+/// Proves: LIFE-01, DESIGN-10.1, DESIGN-10.2, DESIGN-10.25, DESIGN-7.3, ORCH-07
+/// Proves: GOAL-1, CONSTRAINT-1, MIGR-2.4, TRADE-SELFHOST-3
 #[tokio::test]
 async fn a_plain_create_gets_the_defaults_and_is_ready() {
     let api = Api::start().await;
