@@ -11,11 +11,13 @@ use time::format_description::well_known::Rfc3339;
 /// The facts without which a figure means nothing.
 pub(crate) struct Machine {
     facts: Vec<(&'static str, String)>,
+    processors: ProcessorTime,
 }
 
 impl Machine {
-    /// Looks at this machine, and at the file system that disks will be put on.
-    pub(crate) fn observe(work_dir: &Path) -> Result<Self> {
+    /// Looks at this machine, at the file system that disks will be put on, and at the source,
+    /// which says nothing about a server that was not built from it.
+    pub(crate) fn observe(work_dir: &Path, server_was_built: bool) -> Result<Self> {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo")?;
         let meminfo = fs::read_to_string("/proc/meminfo")?;
         let mountinfo = fs::read_to_string("/proc/self/mountinfo")?;
@@ -41,14 +43,57 @@ impl Machine {
                 "file system",
                 file_system(&mountinfo, &work_dir.canonicalize()?).context("no file system found")?,
             ),
-            ("commit", commit()?),
+            (
+                "commit",
+                if server_was_built {
+                    commit()?
+                } else {
+                    "unknown: the server was not built by this run".to_owned()
+                },
+            ),
             ("compiler", output_of("rustc", &["--version"])?),
         ];
-        Ok(Self { facts })
+        Ok(Self { facts, processors: ProcessorTime::now()? })
+    }
+
+    /// Adds what can only be told after the run.
+    pub(crate) fn observe_end(&mut self) -> Result<()> {
+        let share = ProcessorTime::now()?.stolen_since(&self.processors);
+        self.facts
+            .push(("processor time taken by other virtual machines during the run", format!("{share:.0} %")));
+        Ok(())
     }
 
     pub(crate) fn facts(&self) -> &[(&'static str, String)] {
         &self.facts
+    }
+}
+
+/// Processor time since the machine was started, in the kernel's ticks.
+struct ProcessorTime {
+    total: u64,
+    stolen: u64,
+}
+
+impl ProcessorTime {
+    fn now() -> Result<Self> {
+        let text = fs::read_to_string("/proc/stat")?;
+        Self::parse(&text).context("/proc/stat is not understood")
+    }
+
+    /// From a line such as `cpu  user nice system idle iowait irq softirq steal guest guest_nice`.
+    /// The last two are part of the first two.
+    fn parse(text: &str) -> Option<Self> {
+        let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let ticks: Vec<u64> =
+            line.split_ascii_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
+        Some(Self { total: ticks.iter().sum(), stolen: *ticks.get(7)? })
+    }
+
+    /// In percent of all the time there was.
+    fn stolen_since(&self, before: &Self) -> f64 {
+        let total = self.total.saturating_sub(before.total).max(1);
+        100.0 * self.stolen.saturating_sub(before.stolen) as f64 / total as f64
     }
 }
 
@@ -132,6 +177,15 @@ mod tests {
         };
         check("/var/tmp/x", "xfs on /dev/vdb");
         check("/var/tmpfs", "ext4 on /dev/vda");
+    }
+
+    #[test]
+    fn stolen_time_is_a_share_of_all_time() {
+        let at = |text| ProcessorTime::parse(text).unwrap();
+        let before = at("cpu  10 0 10 80 0 0 0 0 5 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n");
+        let after = at("cpu  60 0 60 90 0 0 0 90 5 0\n");
+        assert_eq!(after.stolen_since(&before), 45.0);
+        assert!(ProcessorTime::parse("cpu  1 2 3\n").is_none());
     }
 
     #[test]

@@ -85,7 +85,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         .prefix("emergent-bench-")
         .permissions(fs::Permissions::from_mode(0o711))
         .tempdir_in(&arguments.work_dir)?;
-    let machine = Machine::observe(work_dir.path())?;
+    let mut machine = Machine::observe(work_dir.path(), arguments.emergent.is_none())?;
     let bench = Bench { emergent, work_dir: work_dir.path().to_owned(), quick: arguments.quick };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 
@@ -97,6 +97,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         let section = runtime.block_on(measurement.run(&bench));
         sections.push(section.with_context(|| format!("measuring {measurement}"))?);
     }
+    machine.observe_end()?;
     let report = Report { machine, sections };
     let page = report.to_markdown();
     print!("{page}");

@@ -6,7 +6,8 @@ mod generation;
 pub mod http2;
 
 /// Messages and services of `proto/emergent/agent/v1/agent.proto`.
-#[expect(missing_docs, clippy::allow_attributes, reason = "generated; the .proto file carries the comments")]
+#[expect(missing_docs, reason = "generated; the .proto file carries the comments")]
+#[cfg_attr(feature = "server", expect(clippy::allow_attributes, reason = "generated"))]
 pub mod v1 {
     tonic::include_proto!("emergent.agent.v1");
 }
