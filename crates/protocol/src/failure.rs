@@ -41,8 +41,30 @@ failure_codes! {
     PermissionDenied = "permission_denied", PermissionDenied;
     /// The disk or its inodes are used up.
     NoSpace = "no_space", ResourceExhausted;
+    /// The text to replace is not in the file.
+    NoMatch = "no_match", FailedPrecondition;
+    /// The text to replace is in the file more than once.
+    MultipleMatches = "multiple_matches", FailedPrecondition;
+    /// The file to create is there already.
+    AlreadyExists = "already_exists", AlreadyExists;
+    /// No repository here.
+    NotARepository = "not_a_repository", FailedPrecondition;
+    /// No such branch, tag or commit.
+    RefNotFound = "ref_not_found", NotFound;
+    /// There is nothing to commit.
+    NothingToCommit = "nothing_to_commit", FailedPrecondition;
+    /// Local changes would be lost.
+    WouldOverwrite = "would_overwrite", FailedPrecondition;
+    /// git refused for another reason, which the message gives.
+    GitFailed = "git_failed", FailedPrecondition;
+    /// The sandbox has no such program (git, most often).
+    ProgramMissing = "program_missing", FailedPrecondition;
+    /// Nobody listens on that port of the sandbox.
+    PortClosed = "port_closed", Unavailable;
     /// No such background process.
     ProcessNotFound = "process_not_found", NotFound;
+    /// The agent gave up: what was asked takes longer than it may.
+    Timeout = "timeout", DeadlineExceeded;
     /// Too many background processes or open calls.
     TooMany = "too_many", ResourceExhausted;
     /// The process could not be started (fork or exec failed).

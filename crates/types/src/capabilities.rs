@@ -12,6 +12,8 @@ pub struct Capabilities {
     pub isolation: IsolationLevel,
     /// What stop and resume keep; absent where a sandbox cannot be stopped.
     pub persistence: Option<Persistence>,
+    /// Whether a stop can keep what runs (`mode` `memory`).
+    pub suspend: bool,
     /// Whether snapshots can be taken and restored.
     pub snapshots: bool,
     /// Whether sandboxes can be made ahead of time and handed out.

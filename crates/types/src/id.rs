@@ -78,6 +78,15 @@ id_type! {
     InstallationId, "installation"
 }
 
+impl WorkspaceId {
+    /// The name a sandbox sees itself under: twelve hexadecimal digits from the random end of the
+    /// id, since the front of a version 7 UUID is a clock.
+    pub fn hostname(&self) -> String {
+        let hex = self.0.simple().to_string();
+        hex[hex.len() - 12..].to_owned()
+    }
+}
+
 impl InstallationId {
     /// Eight hexadecimal digits for names with little room (links, cgroups). Taken from the
     /// random end of the UUID: the front of a version 7 UUID is a clock.

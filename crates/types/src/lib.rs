@@ -5,6 +5,7 @@ mod capabilities;
 mod id;
 mod isolation;
 mod limits;
+mod named_demands;
 mod provider;
 mod status;
 mod workspace;
@@ -13,8 +14,10 @@ pub use capabilities::{Capabilities, Enforcement, FreeResources, LimitEnforcemen
 pub use id::{InstallationId, ParseIdError, WorkspaceId};
 pub use isolation::IsolationLevel;
 pub use limits::{ByteSize, Cpu, ParseLimitError, ResourceLimits};
+pub use named_demands::NamedDemands;
 pub use provider::{ProviderChoice, ProviderKind};
 pub use status::WorkspaceStatus;
 pub use workspace::{
-    ContainerType, DeploymentMode, DiskEnforcement, Lifecycle, NetworkMode, Persistence, UnknownName,
+    ContainerType, DeploymentMode, DiskEnforcement, Lifecycle, NetworkMode, Persistence, StopMode,
+    UnknownName,
 };

@@ -113,6 +113,16 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// What a stop keeps.
+    StopMode {
+        /// The files; what runs ends.
+        Disk = "disk",
+        /// The files and what runs, which stands still and keeps its memory.
+        Memory = "memory",
+    }
+}
+
+vocabulary! {
     /// How the disk limit is upheld.
     DiskEnforcement {
         /// Writes beyond it fail with ENOSPC.
