@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use emergent_protocol::{GENERATION, v1};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tonic::Status;
 
 use crate::link::{Link, Transport};
@@ -17,6 +17,12 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a call that does a bounded amount of work may take.
 pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(30);
+
+/// The greatest list: an entry of two bytes becomes a hundred when it is decoded.
+pub(crate) const LISTING_BYTES: usize = 512 << 10;
+
+/// The greatest message of a stream that carries pieces.
+pub(crate) const STREAM_MESSAGE_BYTES: usize = 1 << 20;
 
 /// What the control plane says first on every connection.
 #[derive(Debug, Clone)]
@@ -60,12 +66,22 @@ struct Shared {
     dialer: Arc<dyn AgentDialer>,
     greeting: Greeting,
     link: Mutex<Option<Link>>,
+    /// Places for tunnels that are closed and have not delivered everything.
+    lingering: Arc<Semaphore>,
 }
+
+/// So many tunnels of one client linger at once.
+const MAX_LINGERING: usize = 64;
 
 impl AgentClient {
     /// A client that dials on first use.
     pub fn new(dialer: Arc<dyn AgentDialer>, greeting: Greeting) -> Self {
-        Self { shared: Arc::new(Shared { dialer, greeting, link: Mutex::new(None) }) }
+        let lingering = Arc::new(Semaphore::new(MAX_LINGERING));
+        Self { shared: Arc::new(Shared { dialer, greeting, link: Mutex::new(None), lingering }) }
+    }
+
+    pub(crate) fn lingering(&self) -> Arc<Semaphore> {
+        self.shared.lingering.clone()
     }
 
     /// Makes sure that the agent answers on a fresh greeting.
@@ -131,6 +147,15 @@ impl AgentClient {
         };
         let result = tokio::time::timeout(limit, attempt).await;
         result.unwrap_or(Err(AgentError::TimedOut { call: name, limit }))
+    }
+
+    /// Makes one call, once, and for as long as it takes: the caller bounds it.
+    pub(crate) async fn call_unbounded<T, F, C>(&self, name: &'static str, make: C) -> Result<T, AgentError>
+    where
+        C: Fn(Stub) -> F,
+        F: Future<Output = Result<tonic::Response<T>, Status>>,
+    {
+        self.call_once(name, &make).await
     }
 
     async fn call_once<T, F, C>(&self, name: &'static str, make: &C) -> Result<T, AgentError>

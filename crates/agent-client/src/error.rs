@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use emergent_protocol::FailureCode;
+use emergent_protocol::v1::Failure;
 use tonic::{Code, Status};
 
 /// Why a call to an agent failed.
@@ -37,10 +38,14 @@ pub enum AgentError {
         code: FailureCode,
         /// For people.
         message: String,
-        /// The path it is about, if any.
-        path: String,
-        /// Names close to one that was not found.
-        suggestions: Vec<String>,
+        /// What it is about.
+        about: Box<FailureSubject>,
+    },
+    /// The sandbox's agent is older than this call. Stop and resume give it a new one.
+    #[error("the agent in this sandbox is too old for {call}; stop and resume the workspace")]
+    Unsupported {
+        /// The call.
+        call: &'static str,
     },
     /// The agent's answer makes no sense. Root in the sandbox can replace the agent.
     #[error("the agent's answer to {call} makes no sense: {reason}")]
@@ -52,8 +57,39 @@ pub enum AgentError {
     },
 }
 
+/// What a failed tool call is about. Everything here was told by the sandbox and is bounded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FailureSubject {
+    /// The path, if any.
+    pub path: String,
+    /// Names close to one that was not found, or lines close to a text that was not.
+    pub suggestions: Vec<String>,
+    /// Lines of the file, 1-based.
+    pub lines: Vec<u64>,
+    /// Where in a pattern the mistake is, as a byte offset.
+    pub position: Option<u64>,
+    /// The field of the request, if it is about one.
+    pub field: Option<String>,
+}
+
+impl FailureSubject {
+    fn from_message(failure: &Failure) -> Self {
+        Self {
+            path: bounded(&failure.path),
+            suggestions: failure.suggestions.iter().take(MAX_SUGGESTIONS).map(|name| bounded(name)).collect(),
+            lines: failure.lines.iter().copied().take(MAX_LINES).collect(),
+            position: failure.has_position.then_some(failure.position),
+            field: (!failure.field.is_empty()).then(|| failure.field.chars().take(64).collect()),
+        }
+    }
+}
+
 /// The longest text of an agent that is passed on.
 const MAX_TEXT: usize = 4096;
+
+/// The most suggestions and line numbers of an agent that are passed on.
+const MAX_SUGGESTIONS: usize = 20;
+const MAX_LINES: usize = 100;
 
 fn bounded(text: &str) -> String {
     text.chars().take(MAX_TEXT).collect()
@@ -69,8 +105,7 @@ impl AgentError {
             return Self::Failed {
                 code,
                 message: bounded(&failure.message),
-                path: bounded(&failure.path),
-                suggestions: failure.suggestions.iter().take(3).map(|name| bounded(name)).collect(),
+                about: Box::new(FailureSubject::from_message(&failure)),
             };
         }
         let reason = bounded(status.message());
@@ -79,12 +114,11 @@ impl AgentError {
             Code::Unavailable | Code::Cancelled | Code::Unknown => {
                 Self::Unreachable { reason: describe(status, reason), not_sent: was_not_sent(status) }
             }
-            Code::ResourceExhausted => Self::Failed {
-                code: FailureCode::TooMany,
-                message: reason,
-                path: String::new(),
-                suggestions: Vec::new(),
-            },
+            Code::ResourceExhausted => {
+                Self::Failed { code: FailureCode::TooMany, message: reason, about: Box::default() }
+            }
+            // A sandbox may hold an agent that is older than this server.
+            Code::Unimplemented => Self::Unsupported { call },
             code => Self::malformed(call, format!("{code:?}: {reason}")),
         }
     }

@@ -80,7 +80,7 @@ pub struct Exit {
     pub code: i32,
     /// The signal that ended it.
     pub signal: Option<u32>,
-    /// The OOM killer struck in the sandbox while it ran.
+    /// The OOM killer ended one of its processes, as far as that can be told.
     pub oom_killed: bool,
 }
 
@@ -155,6 +155,33 @@ pub struct ExecOutcome {
     pub duration: Duration,
     /// It was killed because its time was up.
     pub timed_out: bool,
+    /// Where in the sandbox the whole output is, when the captures do not hold it.
+    pub output_file: Option<OutputFile>,
+}
+
+/// A file in the sandbox with everything a command printed, both streams in the order in which
+/// they came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputFile {
+    /// Its path in the sandbox.
+    pub path: String,
+    /// It ends before the output did.
+    pub truncated: bool,
+}
+
+impl OutputFile {
+    /// The longest path that is believed.
+    const MAX_PATH: usize = 4096;
+
+    fn from_message(path: String, truncated: bool) -> Result<Option<Self>, AgentError> {
+        if path.is_empty() {
+            return Ok(None);
+        }
+        if path.len() > Self::MAX_PATH || !path.starts_with('/') || path.contains(char::is_control) {
+            return Err(AgentError::malformed("exec", "the output file's path is none"));
+        }
+        Ok(Some(Self { path, truncated }))
+    }
 }
 
 /// Which of a command's streams.
@@ -192,6 +219,7 @@ pub struct ExecStream {
     limit: Duration,
     capture_limit: u32,
     deadline: tokio::time::Instant,
+    exited: bool,
 }
 
 impl ExecStream {
@@ -201,7 +229,13 @@ impl ExecStream {
             .await
             .map_err(|_| AgentError::TimedOut { call: "exec", limit: self.limit })?
             .map_err(|status| AgentError::from_status("exec", &status))?;
-        let Some(event) = event.and_then(|event| event.event) else { return Ok(None) };
+        let Some(event) = event.and_then(|event| event.event) else {
+            if self.exited {
+                return Ok(None);
+            }
+            let reason = "the stream ended before the command did".to_owned();
+            return Err(AgentError::Unreachable { reason, not_sent: false });
+        };
         Ok(Some(match event {
             v1::exec_event::Event::Started(_) => ExecEvent::Started,
             v1::exec_event::Event::Output(output) => match output.stream() {
@@ -211,7 +245,10 @@ impl ExecStream {
                     return Err(AgentError::malformed("exec", "output of no stream"));
                 }
             },
-            v1::exec_event::Event::Exited(exited) => ExecEvent::Exited(Box::new(self.outcome(exited)?)),
+            v1::exec_event::Event::Exited(exited) => {
+                self.exited = true;
+                ExecEvent::Exited(Box::new(self.outcome(exited)?))
+            }
         }))
     }
 
@@ -223,6 +260,7 @@ impl ExecStream {
             stderr: Output::from_message(exited.stderr, self.capture_limit)?,
             duration: Duration::from_millis(exited.duration_ms),
             timed_out: exited.timed_out,
+            output_file: OutputFile::from_message(exited.output_file, exited.output_file_truncated)?,
         })
     }
 }
@@ -231,15 +269,15 @@ impl AgentClient {
     /// Runs a command to its end. Cancelling kills the command and everything it started.
     pub async fn exec(&self, command: &CommandSpec, options: ExecOptions) -> Result<ExecOutcome, AgentError> {
         let mut events = self.start_exec(command, options, false).await?;
+        let mut has_started = false;
         while let Some(event) = events.next().await? {
-            if let ExecEvent::Exited(outcome) = event {
-                return Ok(*outcome);
+            match event {
+                ExecEvent::Exited(outcome) => return Ok(*outcome),
+                ExecEvent::Started if !has_started => has_started = true,
+                _ => return Err(AgentError::malformed("exec", "an event that nobody asked for")),
             }
         }
-        Err(AgentError::Unreachable {
-            reason: "the stream ended before the command did".to_owned(),
-            not_sent: false,
-        })
+        Err(AgentError::malformed("exec", "no end"))
     }
 
     /// Runs a command and gives its output while it comes.
@@ -271,7 +309,7 @@ impl AgentClient {
                 async move { stub.exec(request).await }
             })
             .await?;
-        Ok(ExecStream { events, limit, capture_limit: options.capture_limit, deadline })
+        Ok(ExecStream { events, limit, capture_limit: options.capture_limit, deadline, exited: false })
     }
 }
 
@@ -299,5 +337,9 @@ mod tests {
         let capture = v1::Capture { head: vec![0; 100].into(), tail: Bytes::new(), total_bytes: 1 };
         assert!(Output::from_message(Some(capture.clone()), 50).is_err());
         assert_eq!(Output::from_message(Some(capture), 100).unwrap().total_bytes, 100);
+        assert_eq!(OutputFile::from_message(String::new(), true).unwrap(), None);
+        for odd in ["relative", "/a\nb", &format!("/{}", "x".repeat(5000))] {
+            assert!(OutputFile::from_message(odd.to_owned(), false).is_err(), "{odd}");
+        }
     }
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use emergent_protocol::{CHUNK_BYTES, v1};
+use emergent_protocol::{CHUNK_BYTES, MAX_ANSWER_BYTES, v1};
 
-use crate::client::CALL_LIMIT;
+use crate::client::{CALL_LIMIT, LISTING_BYTES, STREAM_MESSAGE_BYTES};
 use crate::{AgentClient, AgentError};
 
 /// How long a write of bounded size may take, fsync included.
@@ -13,6 +13,9 @@ const WRITE_LIMIT: Duration = Duration::from_secs(120);
 
 /// How long the agent may take from chunk to chunk.
 const CHUNK_LIMIT: Duration = Duration::from_secs(30);
+
+/// What an entry of a folder takes in a message: a name as long as names can be, and the rest.
+const ENTRY_BYTES: usize = 300;
 
 /// What the read tool gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,16 +126,54 @@ pub struct Written {
 /// A file's bytes as they come.
 pub struct FileStream {
     chunks: tonic::Streaming<v1::FileChunk>,
+    /// Came with the first message.
+    first: Bytes,
+    size: u64,
+    modified_unix_ms: i64,
+    /// What was asked for and has not come.
+    rest: u64,
 }
 
 impl FileStream {
+    /// The whole file's size when it was opened.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// When the file was last changed before it was opened, in Unix milliseconds.
+    pub fn modified_unix_ms(&self) -> i64 {
+        self.modified_unix_ms
+    }
+
     /// The next bytes; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, AgentError> {
-        let chunk = tokio::time::timeout(CHUNK_LIMIT, self.chunks.message())
-            .await
-            .map_err(|_| AgentError::TimedOut { call: "read_file", limit: CHUNK_LIMIT })?
-            .map_err(|status| AgentError::from_status("read_file", &status))?;
-        Ok(chunk.map(|chunk| chunk.data))
+        if !self.first.is_empty() {
+            return Ok(Some(std::mem::take(&mut self.first)));
+        }
+        let next = async {
+            loop {
+                match self
+                    .chunks
+                    .message()
+                    .await
+                    .map_err(|status| AgentError::from_status("read_file", &status))?
+                {
+                    Some(chunk) if chunk.data.is_empty() => {}
+                    Some(chunk) => return self.counted(chunk.data).map(Some),
+                    None => return Ok(None),
+                }
+            }
+        };
+        let next = tokio::time::timeout(CHUNK_LIMIT, next).await;
+        next.unwrap_or(Err(AgentError::TimedOut { call: "read_file", limit: CHUNK_LIMIT }))
+    }
+
+    fn counted(&mut self, data: Bytes) -> Result<Bytes, AgentError> {
+        match self.rest.checked_sub(data.len() as u64) {
+            Some(rest) => self.rest = rest,
+            None => return Err(AgentError::malformed("read_file", "more bytes than were asked for")),
+        }
+        Ok(data)
     }
 }
 
@@ -170,13 +211,25 @@ impl AgentClient {
     /// A file's bytes, from `offset`, at most `length` (0: to the end).
     pub async fn read_file(&self, path: &str, offset: u64, length: u64) -> Result<FileStream, AgentError> {
         let request = v1::ReadFileRequest { path: path.to_owned(), offset, length };
-        let chunks = self
-            .call("read_file", CALL_LIMIT, |mut stub| {
-                let request = request.clone();
-                async move { stub.read_file(request).await }
-            })
-            .await?;
-        Ok(FileStream { chunks })
+        let opened = async {
+            let mut chunks = self
+                .call("read_file", CALL_LIMIT, |stub| {
+                    let request = request.clone();
+                    let mut stub = stub.max_decoding_message_size(STREAM_MESSAGE_BYTES);
+                    async move { stub.read_file(request).await }
+                })
+                .await?;
+            let first =
+                chunks.message().await.map_err(|status| AgentError::from_status("read_file", &status))?;
+            // An agent of the time before says nothing of an empty file.
+            let v1::FileChunk { data, size, modified_unix_ms } = first.unwrap_or_default();
+            let rest = if length == 0 { u64::MAX } else { length };
+            let mut stream = FileStream { chunks, first: Bytes::new(), size, modified_unix_ms, rest };
+            stream.first = stream.counted(data)?;
+            Ok(stream)
+        };
+        let opened = tokio::time::timeout(CALL_LIMIT, opened).await;
+        opened.unwrap_or(Err(AgentError::TimedOut { call: "read_file", limit: CALL_LIMIT }))
     }
 
     /// Replaces a file atomically. Cancelling, or any failure, leaves the old content.
@@ -198,7 +251,16 @@ impl AgentClient {
 
     /// What is known of a path; a link is not followed.
     pub async fn stat(&self, path: &str) -> Result<FileStat, AgentError> {
-        let request = v1::StatRequest { path: path.to_owned() };
+        self.stat_of(path, false).await
+    }
+
+    /// What is known of what a path leads to.
+    pub async fn stat_followed(&self, path: &str) -> Result<FileStat, AgentError> {
+        self.stat_of(path, true).await
+    }
+
+    async fn stat_of(&self, path: &str, follow_links: bool) -> Result<FileStat, AgentError> {
+        let request = v1::StatRequest { path: path.to_owned(), follow_links };
         let stat = self
             .call("stat", CALL_LIMIT, |mut stub| {
                 let request = request.clone();
@@ -219,9 +281,11 @@ impl AgentClient {
     /// A folder's entries, at most `limit` (0: the agent's default).
     pub async fn list_directory(&self, path: &str, limit: u32) -> Result<DirectoryListing, AgentError> {
         let request = v1::ListDirectoryRequest { path: path.to_owned(), limit };
+        let most = LISTING_BYTES.max((limit as usize).saturating_mul(ENTRY_BYTES)).min(MAX_ANSWER_BYTES);
         let listed = self
-            .call("list_directory", CALL_LIMIT, |mut stub| {
+            .call("list_directory", CALL_LIMIT, |stub| {
                 let request = request.clone();
+                let mut stub = stub.max_decoding_message_size(most);
                 async move { stub.list_directory(request).await }
             })
             .await?;

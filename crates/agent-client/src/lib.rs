@@ -12,22 +12,41 @@
 
 mod client;
 mod dial;
+mod edit;
 mod error;
 mod exec;
 mod files;
+mod git;
 mod key;
 mod link;
 mod processes;
 mod raw;
+mod search;
+mod terminal;
+mod tunnel;
+mod upload;
+mod watch;
 
 pub use client::{AgentClient, AgentInfo, Greeting};
 pub use dial::{AgentDialer, AgentStream, ByteStream, DialError};
-pub use error::AgentError;
+pub use edit::{EditSpec, Edited, MatchRule};
+pub use error::{AgentError, FailureSubject};
 pub use exec::{
-    CommandSpec, ExecEvent, ExecOptions, ExecOutcome, ExecStream, Exit, Output, Program, StreamKind,
+    CommandSpec, ExecEvent, ExecOptions, ExecOutcome, ExecStream, Exit, Output, OutputFile, Program,
+    StreamKind,
 };
 pub use files::{DirectoryListing, Entry, FileKind, FileStat, FileStream, Page, Written};
+pub use git::{
+    GitAction, GitAnswer, GitBranchRequest, GitBranches, GitChange, GitChangeKind, GitCheckedOut,
+    GitCheckoutRequest, GitCommit, GitCommitRequest, GitCommitScope, GitCommitted, GitDiff, GitDiffRequest,
+    GitFileDiff, GitLog, GitLogRequest, GitStatus,
+};
 pub use key::AgentKey;
 pub use link::Transport as RawTransport;
 pub use processes::{OutputChunk, OutputFollower, ProcessInfo};
 pub use raw::raw_stub;
+pub use search::{GlobSpec, Globbed, GrepFile, GrepMatch, GrepOutput, GrepSpec, Grepped};
+pub use terminal::{Terminal, TerminalEvent, TerminalInput, TerminalOutput, TerminalSpec};
+pub use tunnel::{ServiceOffer, ServiceRequest, TunnelStream};
+pub use upload::UploadError;
+pub use watch::{Change, ChangeKind, WatchStream};

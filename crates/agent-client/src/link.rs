@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use emergent_protocol::http2;
 use emergent_protocol::v1::agent_client::AgentClient as Stub;
-use emergent_protocol::{MAX_MESSAGE_BYTES, v1};
+use emergent_protocol::{MAX_ANSWER_BYTES, MAX_REQUEST_BYTES, v1};
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tonic::body::Body;
@@ -66,8 +66,8 @@ impl Link {
     /// Typed calls over this connection.
     pub(crate) fn stub(&self) -> Stub<Transport> {
         Stub::new(Transport { sender: self.sender.clone() })
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES)
+            .max_decoding_message_size(MAX_ANSWER_BYTES)
+            .max_encoding_message_size(MAX_REQUEST_BYTES)
     }
 }
 

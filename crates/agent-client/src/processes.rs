@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use emergent_protocol::v1;
 
-use crate::client::CALL_LIMIT;
+use crate::client::{CALL_LIMIT, LISTING_BYTES};
 use crate::{AgentClient, AgentError, CommandSpec, Exit, StreamKind};
 
 /// The most background processes that are listed.
@@ -67,8 +67,9 @@ impl AgentClient {
     /// Every background process that is remembered, running or ended.
     pub async fn list_processes(&self) -> Result<Vec<ProcessInfo>, AgentError> {
         let listed = self
-            .call("list_processes", CALL_LIMIT, |mut stub| async move {
-                stub.list_processes(v1::ListProcessesRequest {}).await
+            .call("list_processes", CALL_LIMIT, |stub| {
+                let mut stub = stub.max_decoding_message_size(LISTING_BYTES);
+                async move { stub.list_processes(v1::ListProcessesRequest {}).await }
             })
             .await?;
         Ok(listed

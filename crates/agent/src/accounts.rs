@@ -20,8 +20,13 @@ pub(crate) struct Account {
 impl Account {
     /// The account with this name or number.
     pub(crate) fn find(user: &str) -> Result<Self, CallError> {
-        Self::find_in(user, &read("/etc/passwd"), &read("/etc/group"))
-            .ok_or_else(|| CallError::invalid(format!("user {user:?} is not in the sandbox's /etc/passwd")))
+        Self::find_in(user, &read("/etc/passwd"), &read("/etc/group")).ok_or_else(|| {
+            CallError::InvalidField {
+                field: "user",
+                reason: format!("user {user:?} is not in the sandbox's /etc/passwd"),
+                position: None,
+            }
+        })
     }
 
     /// The account this process runs as, whether or not a file knows it.

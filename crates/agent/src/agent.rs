@@ -8,8 +8,12 @@ use emergent_protocol::KEY_LENGTH;
 
 use crate::environment::Environment;
 use crate::exec::{Launcher, OomCounter};
+use crate::git::Writers;
 use crate::lease::Lease;
 use crate::processes::Processes;
+use crate::terminal::Terminals;
+use crate::tunnel::Tunnels;
+use crate::watch::Watches;
 
 /// Which processes are the sandbox's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +38,11 @@ pub struct Config {
     pub silence_limit: Duration,
     /// The longest a command may be given, and what it gets when no time is named.
     pub max_timeout: Duration,
+    /// Where the whole output of commands that print much is kept. Made when it is needed; the
+    /// folder it is in must be there.
+    pub output_folder: PathBuf,
+    /// Where the sockets of services are, which the control plane offers.
+    pub services: PathBuf,
 }
 
 impl Config {
@@ -43,6 +52,12 @@ impl Config {
     /// A ceiling, not a default: the control plane names the time of every command.
     pub const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
+    /// On the disk, where /tmp often is memory, and outside the workspace.
+    pub const OUTPUT_FOLDER: &str = "/var/tmp/emergent-output";
+
+    /// Where programs look for services.
+    pub const SERVICES: &str = "/run/emergent/services";
+
     /// An agent that ends only what it started.
     pub fn new(workspace: impl Into<PathBuf>, key: [u8; KEY_LENGTH]) -> Self {
         Self {
@@ -51,6 +66,8 @@ impl Config {
             scope: Scope::Commands,
             silence_limit: Self::SILENCE_LIMIT,
             max_timeout: Self::MAX_TIMEOUT,
+            output_folder: PathBuf::from(Self::OUTPUT_FOLDER),
+            services: PathBuf::from(Self::SERVICES),
         }
     }
 }
@@ -72,6 +89,10 @@ pub(crate) struct Shared {
     pub(crate) oom: OomCounter,
     pub(crate) processes: Processes,
     pub(crate) lease: Lease,
+    pub(crate) git: Writers,
+    pub(crate) terminals: Terminals,
+    pub(crate) tunnels: Tunnels,
+    pub(crate) watches: Watches,
 }
 
 impl Agent {
@@ -87,6 +108,10 @@ impl Agent {
                 oom: OomCounter::default(),
                 processes: Processes::default(),
                 lease,
+                git: Writers::default(),
+                terminals: Terminals::default(),
+                tunnels: Tunnels::default(),
+                watches: Watches::default(),
             }),
         }
     }

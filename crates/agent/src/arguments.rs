@@ -1,6 +1,7 @@
 //! The command line. By hand: an argument parser would be a third of the binary.
 
 use std::ffi::OsString;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,10 +11,11 @@ use emergent_agent::{Config, Scope};
 
 pub(crate) const USAGE: &str = "\
 usage: emergent-agent init [--listen PATH | --listen-fd N] [--workspace DIR] [--silence-limit SECONDS]
-                           [--loopback] [--drop-capabilities] [--seccomp]
+                           [--loopback] [--drop-capabilities] [--seccomp] [--stdio]
        emergent-agent serve --listen-fd N [--workspace DIR] [--silence-limit SECONDS] [--namespace]
-                           (started by init)
+                           [--first-connection N,N] (started by init)
        emergent-agent relay PATH
+       emergent-agent measure FOLDER...
        emergent-agent version";
 
 const DEFAULT_SOCKET: &str = "/run/emergent/agent.sock";
@@ -28,6 +30,8 @@ pub(crate) enum Mode {
     Serve(AgentOptions),
     /// Standard input and output to the agent's socket.
     Relay { socket: PathBuf },
+    /// Count what is below these folders.
+    Measure { folders: Vec<PathBuf> },
     /// Say which build this is.
     Version,
 }
@@ -50,6 +54,7 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Mod
     let parsed = match mode.to_str() {
         Some("init") => return parse_init(arguments),
         Some("serve") => return parse_serve(arguments),
+        Some("measure") => return Ok(Mode::Measure { folders: arguments.map(PathBuf::from).collect() }),
         Some("relay") => Mode::Relay { socket: value("relay", &mut arguments)?.into() },
         Some("version") => Mode::Version,
         _ => return Err(ArgumentError::Unknown(mode)),
@@ -68,6 +73,7 @@ fn parse_init(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Arg
         loopback: false,
         drop_capabilities: false,
         seccomp: false,
+        stdio: false,
     };
     while let Some(argument) = arguments.next() {
         match argument.to_str() {
@@ -80,6 +86,7 @@ fn parse_init(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Arg
             Some("--loopback") => options.loopback = true,
             Some("--drop-capabilities") => options.drop_capabilities = true,
             Some("--seccomp") => options.seccomp = true,
+            Some("--stdio") => options.stdio = true,
             _ => return Err(ArgumentError::Unknown(argument)),
         }
     }
@@ -93,6 +100,7 @@ fn parse_serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Ar
         workspace: DEFAULT_WORKSPACE.into(),
         scope: Scope::Commands,
         silence_limit: Config::SILENCE_LIMIT,
+        first_connection: None,
     };
     while let Some(argument) = arguments.next() {
         match argument.to_str() {
@@ -100,6 +108,7 @@ fn parse_serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Ar
             Some("--workspace") => options.workspace = value("--workspace", &mut arguments)?.into(),
             Some("--silence-limit") => options.silence_limit = seconds(&mut arguments)?,
             Some("--namespace") => options.scope = Scope::Namespace,
+            Some("--first-connection") => options.first_connection = Some(pair(&mut arguments)?),
             _ => return Err(ArgumentError::Unknown(argument)),
         }
     }
@@ -121,6 +130,16 @@ fn number<N: FromStr>(
     let text = value(name, arguments)?;
     let number = text.to_str().and_then(|text| text.parse().ok());
     number.ok_or(ArgumentError::NotANumber(text))
+}
+
+/// Two descriptors with a comma between them.
+fn pair(arguments: &mut impl Iterator<Item = OsString>) -> Result<(RawFd, RawFd), ArgumentError> {
+    let text = value("--first-connection", arguments)?;
+    let numbers = text.to_str().and_then(|text| {
+        let (first, second) = text.split_once(',')?;
+        Some((first.parse().ok()?, second.parse().ok()?))
+    });
+    numbers.ok_or(ArgumentError::NotANumber(text))
 }
 
 fn seconds(arguments: &mut impl Iterator<Item = OsString>) -> Result<Duration, ArgumentError> {
@@ -145,6 +164,7 @@ mod tests {
             loopback: false,
             drop_capabilities: false,
             seccomp: false,
+            stdio: false,
         };
         let check = |line: &str, expect: Mode| assert_eq!(parsed(line), Ok(expect), "{line}");
         check("init", Mode::Init(defaults.clone()));
@@ -157,19 +177,23 @@ mod tests {
                 loopback: true,
                 drop_capabilities: true,
                 seccomp: true,
+                stdio: false,
             }),
         );
+        check("init --stdio", Mode::Init(Options { stdio: true, ..defaults.clone() }));
         check("init --listen /s", Mode::Init(Options { listen: Listen::Path("/s".into()), ..defaults }));
         check(
-            "serve --listen-fd 3 --namespace",
+            "serve --listen-fd 3 --namespace --first-connection 4,5",
             Mode::Serve(AgentOptions {
                 listener: 3,
                 workspace: "/workspace".into(),
                 scope: Scope::Namespace,
                 silence_limit: Duration::from_secs(600),
+                first_connection: Some((4, 5)),
             }),
         );
         check("relay /s", Mode::Relay { socket: "/s".into() });
+        check("measure /a /b", Mode::Measure { folders: vec!["/a".into(), "/b".into()] });
         check("version", Mode::Version);
     }
 
@@ -182,6 +206,7 @@ mod tests {
         check("init --listen", ArgumentError::NoValue("--listen"));
         check("init --listen-fd x", ArgumentError::NotANumber("x".into()));
         check("serve", ArgumentError::NoValue("--listen-fd"));
+        check("serve --first-connection 4", ArgumentError::NotANumber("4".into()));
         check("relay", ArgumentError::NoValue("relay"));
         check("version now", ArgumentError::Unknown("now".into()));
     }

@@ -21,19 +21,29 @@
 mod accounts;
 mod agent;
 mod body;
+pub mod edit;
 mod environment;
 mod error;
 mod exec;
 mod files;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
+mod git;
 mod hello;
 pub mod init;
 mod lease;
+pub mod measure;
 mod processes;
 mod quiesce;
+mod readiness;
 pub mod relay;
+mod search;
 mod serve;
 mod service;
+mod terminal;
 mod tree;
+mod tunnel;
+mod watch;
 
 pub use agent::{Agent, Config, Scope};
 pub use serve::{Ended, serve};

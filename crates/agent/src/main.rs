@@ -5,7 +5,7 @@ mod arguments;
 use std::process::ExitCode;
 
 use arguments::Mode;
-use emergent_agent::{init, relay};
+use emergent_agent::{init, measure, relay};
 
 fn main() -> ExitCode {
     let outcome = match arguments::parse(std::env::args_os().skip(1)) {
@@ -14,6 +14,11 @@ fn main() -> ExitCode {
         Ok(Mode::Relay { socket }) => relay::run(&socket)
             .map(|()| ExitCode::SUCCESS)
             .map_err(|error| format!("{}: {error}", socket.display())),
+        Ok(Mode::Measure { folders }) => {
+            let found = measure::measure(&folders);
+            println!("{} {} {}", found.bytes, found.files, u8::from(found.uncounted));
+            Ok(ExitCode::SUCCESS)
+        }
         Ok(Mode::Version) => {
             println!(
                 "emergent-agent {} (protocol {})",

@@ -1,6 +1,7 @@
 //! The Quiesce call: nothing runs any more, and what was written is on the disk.
 
 use std::collections::HashSet;
+use std::ffi::CStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -74,7 +75,7 @@ fn foreign() -> Vec<Pid> {
 
 /// What tells our processes from others. One that makes itself look like ours only escapes
 /// being asked politely: the sandbox is about to be taken down.
-struct Looks {
+pub(crate) struct Looks {
     /// Which file it executes. Not readable where it has more privileges than this process: a
     /// relay may.
     program: Option<(u64, u64)>,
@@ -82,14 +83,19 @@ struct Looks {
 }
 
 impl Looks {
-    fn of(pid: Pid) -> Self {
+    pub(crate) fn of(pid: Pid) -> Self {
         let folder = Path::new("/proc").join(pid.as_raw_pid().to_string());
         let program = fs::metadata(folder.join("exe")).ok();
         let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
         Self { program: program.map(|file| (file.dev(), file.ino())), name }
     }
 
-    fn is_like(&self, own: &Self) -> bool {
+    /// Whether this is what it calls itself.
+    pub(crate) fn has_name(&self, name: &CStr) -> bool {
+        self.name.trim_end_matches('\n').as_bytes() == name.to_bytes()
+    }
+
+    pub(crate) fn is_like(&self, own: &Self) -> bool {
         match self.program {
             Some(program) => Some(program) == own.program,
             None => self.name == own.name,

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use emergent_protocol::v1::agent_server::AgentServer;
-use emergent_protocol::{MAX_MESSAGE_BYTES, http2};
+use emergent_protocol::{MAX_ANSWER_BYTES, MAX_REQUEST_BYTES, http2};
 use hyper::body::Incoming;
 use hyper::server::conn::http2::Builder;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -91,8 +91,8 @@ impl Agent {
     async fn converse(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
         let connection = Arc::new(Connection::new(self.shared.clone()));
         let server = AgentServer::new(Service { shared: self.shared, connection: connection.clone() })
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+            .max_decoding_message_size(MAX_REQUEST_BYTES)
+            .max_encoding_message_size(MAX_ANSWER_BYTES);
         let served = Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .initial_stream_window_size(http2::STREAM_WINDOW)

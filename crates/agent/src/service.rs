@@ -10,7 +10,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::agent::Shared;
 use crate::body::BrokenOff;
 use crate::hello::Connection;
-use crate::{exec, files, processes, quiesce};
+use crate::{edit, exec, files, git, processes, quiesce, search, terminal, tunnel, watch};
 
 /// The calls of one connection.
 pub(crate) struct Service {
@@ -93,6 +93,54 @@ impl Agent for Service {
         request: Request<v1::ListDirectoryRequest>,
     ) -> Answer<v1::ListDirectoryResponse> {
         Ok(Response::new(files::list_directory(&self.shared, request.into_inner()).await?))
+    }
+
+    async fn edit(&self, request: Request<v1::EditRequest>) -> Answer<v1::EditResponse> {
+        Ok(Response::new(edit::edit(&self.shared, request.into_inner()).await?))
+    }
+
+    async fn glob(&self, request: Request<v1::GlobRequest>) -> Answer<v1::GlobResponse> {
+        Ok(Response::new(search::glob(&self.shared, request.into_inner()).await?))
+    }
+
+    async fn grep(&self, request: Request<v1::GrepRequest>) -> Answer<v1::GrepResponse> {
+        Ok(Response::new(search::grep(&self.shared, request.into_inner()).await?))
+    }
+
+    async fn git(&self, request: Request<v1::GitRequest>) -> Answer<v1::GitResponse> {
+        Ok(Response::new(git::git(&self.shared, request.into_inner()).await?))
+    }
+
+    type WatchStream = Messages<v1::WatchEvent>;
+
+    async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
+        let events = watch::watch(&self.shared, request.into_inner()).await?;
+        Ok(Response::new(ReceiverStream::new(events)))
+    }
+
+    type TerminalStream = Messages<v1::TerminalOutput>;
+
+    async fn terminal(&self, request: Request<Streaming<v1::TerminalInput>>) -> Answer<Self::TerminalStream> {
+        let output = terminal::terminal(&self.shared, request.into_inner()).await?;
+        Ok(Response::new(ReceiverStream::new(output)))
+    }
+
+    type TunnelStream = Messages<v1::TunnelOutput>;
+
+    async fn tunnel(&self, request: Request<Streaming<v1::TunnelInput>>) -> Answer<Self::TunnelStream> {
+        let broken_off = request.extensions().get::<BrokenOff>().cloned().unwrap_or_default();
+        let output = tunnel::tunnel(&self.shared, request.into_inner(), broken_off).await?;
+        Ok(Response::new(ReceiverStream::new(output)))
+    }
+
+    type OfferServicesStream = Messages<v1::ServiceConnection>;
+
+    async fn offer_services(
+        &self,
+        request: Request<v1::OfferServicesRequest>,
+    ) -> Answer<Self::OfferServicesStream> {
+        let announced = tunnel::offer_services(&self.shared, request.into_inner()).await?;
+        Ok(Response::new(ReceiverStream::new(announced)))
     }
 
     async fn quiesce(&self, request: Request<v1::QuiesceRequest>) -> Answer<v1::QuiesceResponse> {

@@ -25,6 +25,12 @@ pub(crate) fn descendants(root: Pid) -> Vec<Pid> {
     below(root, &scan())
 }
 
+/// The children of a process that are alive.
+pub(crate) fn children(parent: Pid) -> Vec<Pid> {
+    let parent = parent.as_raw_pid();
+    scan().into_iter().filter(|seen| !seen.is_dead && seen.parent == parent).map(|seen| seen.pid).collect()
+}
+
 /// Every process that can be seen and is alive, except this one.
 pub(crate) fn everyone() -> Vec<Pid> {
     let this = rustix::process::getpid();

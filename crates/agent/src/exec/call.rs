@@ -13,8 +13,9 @@ use crate::error::CallError;
 
 use super::capture::Capture;
 use super::command::{Command, EndOnDrop, Status};
-use super::oom::OomCount;
+use super::journal::Journal;
 use super::pump::{End, Sink, drain, pump};
+use super::victim::Before;
 use super::{GRACE, Plan};
 
 /// Bytes kept of each stream when the request names no number.
@@ -41,18 +42,20 @@ pub(crate) async fn exec(shared: &Arc<Shared>, request: v1::ExecRequest) -> Resu
         limit => limit.min(MAX_CAPTURE),
     };
     let plan = Plan::new(shared, request.command)?;
-    let oom_before = shared.oom.read();
+    let journal = Arc::new(Journal::new(shared.config.output_folder.clone(), plan.owner()));
+    let before = Before::now(shared);
     let started = Instant::now();
     let command = shared.launcher.launch(plan).await?;
     let (sender, events) = mpsc::channel(QUEUED_EVENTS);
     let run = Run {
         shared: shared.clone(),
         unless_done: EndOnDrop::new(command.tree.clone()),
-        oom_before,
+        before,
         started,
         timeout,
         streamed: request.stream_output.then(|| sender.clone()),
         capture_limit,
+        journal,
     };
     tokio::spawn(run.accompany(command, sender));
     Ok(events)
@@ -70,17 +73,20 @@ fn timeout(max: Duration, asked_ms: u64) -> Result<Duration, CallError> {
 struct Run {
     shared: Arc<Shared>,
     unless_done: EndOnDrop,
-    oom_before: OomCount,
+    before: Before,
     started: Instant,
     timeout: Duration,
     /// Where output goes while it comes.
     streamed: Option<Sender>,
     capture_limit: usize,
+    /// Everything, should the captures not hold it.
+    journal: Arc<Journal>,
 }
 
 /// What is left when a command is over.
 struct Finished {
     status: Status,
+    oom_killed: bool,
     stdout: v1::Capture,
     stderr: v1::Capture,
 }
@@ -92,6 +98,7 @@ impl Run {
             stream,
             capture: Capture::new(self.capture_limit),
             streamed: self.streamed.clone(),
+            journal: self.journal.clone(),
         };
         let mut taken = (sink(v1::OutputStream::Stdout), sink(v1::OutputStream::Stderr));
         let outcome = {
@@ -123,6 +130,7 @@ impl Run {
         let ((status, stdout_end, stderr_end), timed_out) = outcome;
         let finished = Finished {
             status,
+            oom_killed: self.before.was_hit(&self.shared, &tree),
             stdout: taken.0.capture.into_message(),
             stderr: taken.1.capture.into_message(),
         };
@@ -135,13 +143,20 @@ impl Run {
     }
 
     async fn answer(self, finished: Finished, timed_out: bool, events: &Sender) {
-        let oom_killed = self.shared.oom.struck_since(self.oom_before, finished.status);
+        let duration = self.started.elapsed();
+        let (output_file, output_file_truncated) = self.journal.finish().await.unwrap_or_default();
         let exited = v1::Exited {
-            exit: Some(v1::Exit { code: finished.status.code, signal: finished.status.signal, oom_killed }),
+            exit: Some(v1::Exit {
+                code: finished.status.code,
+                signal: finished.status.signal,
+                oom_killed: finished.oom_killed,
+            }),
             stdout: Some(finished.stdout),
             stderr: Some(finished.stderr),
-            duration_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
             timed_out,
+            output_file,
+            output_file_truncated,
         };
         self.unless_done.let_go();
         emit(events, v1::exec_event::Event::Exited(exited)).await;
@@ -158,11 +173,13 @@ struct Taken {
     stream: v1::OutputStream,
     capture: Capture,
     streamed: Option<Sender>,
+    journal: Arc<Journal>,
 }
 
 impl Sink for Taken {
     async fn take(&mut self, data: &[u8]) {
         self.capture.push(data);
+        self.journal.append(data, self.capture.overflows()).await;
         if let Some(events) = &self.streamed {
             let output = v1::Output { stream: self.stream.into(), data: Bytes::copy_from_slice(data) };
             emit(events, v1::exec_event::Event::Output(output)).await;

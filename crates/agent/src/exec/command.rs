@@ -1,6 +1,7 @@
 //! A running command and all that it started.
 
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -54,20 +55,62 @@ pub(crate) struct Command {
     pub(crate) stderr: pipe::Receiver,
 }
 
+/// A command that was started, whatever it prints to.
+pub(crate) struct Running {
+    /// It and everything it started.
+    pub(crate) tree: Arc<Tree>,
+    /// `None` until the program itself has ended.
+    pub(crate) status: watch::Receiver<Option<Status>>,
+}
+
 /// Everything below one supervisor.
 pub(crate) struct Tree {
     /// Held while its number is used, so that it is not reaped and given away meanwhile.
     supervisor: Mutex<Option<Pid>>,
     gone: watch::Sender<bool>,
+    /// Whether this agent has sent it SIGKILL.
+    killed_by_agent: AtomicBool,
+    /// How many of its processes were seen to end by SIGKILL that was not this agent's.
+    killed_by_others: AtomicU64,
+    /// The memory of the largest of its processes that had ended when the program did.
+    peak_bytes: AtomicU64,
 }
 
 impl Tree {
     pub(super) fn new(supervisor: Pid) -> Self {
-        Self { supervisor: Mutex::new(Some(supervisor)), gone: watch::Sender::new(false) }
+        Self {
+            supervisor: Mutex::new(Some(supervisor)),
+            gone: watch::Sender::new(false),
+            killed_by_agent: AtomicBool::new(false),
+            killed_by_others: AtomicU64::new(0),
+            peak_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Notes that one of its processes was ended by SIGKILL; whether that was somebody else's.
+    pub(super) fn note_killed(&self) -> bool {
+        let by_others = !self.killed_by_agent.load(Ordering::Relaxed);
+        self.killed_by_others.fetch_add(u64::from(by_others), Ordering::Relaxed);
+        by_others
+    }
+
+    pub(super) fn killed_by_others(&self) -> u64 {
+        self.killed_by_others.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_peak(&self, bytes: u64) {
+        self.peak_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn peak_bytes(&self) -> u64 {
+        self.peak_bytes.load(Ordering::Relaxed)
     }
 
     /// Signals everything that is alive; returns how many processes that was.
     pub(crate) async fn signal(self: &Arc<Self>, signal: Signal) -> u32 {
+        if signal == Signal::KILL {
+            self.killed_by_agent.store(true, Ordering::Relaxed);
+        }
         self.blocking(move |supervisor| {
             if signal == Signal::KILL {
                 tree::kill_forking(|| tree::descendants(supervisor))
@@ -134,17 +177,17 @@ impl Tree {
 }
 
 /// Ends a command when it is dropped, unless it was let go.
-pub(super) struct EndOnDrop {
+pub(crate) struct EndOnDrop {
     tree: Option<Arc<Tree>>,
 }
 
 impl EndOnDrop {
-    pub(super) fn new(tree: Arc<Tree>) -> Self {
+    pub(crate) fn new(tree: Arc<Tree>) -> Self {
         Self { tree: Some(tree) }
     }
 
     /// What the command left running is left alone.
-    pub(super) fn let_go(mut self) {
+    pub(crate) fn let_go(mut self) {
         self.tree = None;
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Image {
     pub(super) folder: CString,
     /// `None` stays who the agent is.
     pub(super) identity: Option<Identity>,
+    /// It goes on when its caller is gone.
+    pub(super) is_lasting: bool,
 }
 
 impl Image {

@@ -16,7 +16,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::error::CallError;
 
-use super::command::{Command, EndOnDrop, Status, Tree};
+use super::command::{Command, EndOnDrop, Running, Status, Tree};
 use super::plan::Plan;
 use super::report::{REPORT_BYTES, Report, Step};
 use super::supervisor::{self, Streams};
@@ -31,14 +31,37 @@ pub(crate) struct Launcher {
 struct Living {
     next: AtomicU64,
     trees: Mutex<BTreeMap<u64, Arc<Tree>>>,
+    /// Processes of any tree that were seen to end by SIGKILL that was not this agent's.
+    killed_by_others: AtomicU64,
 }
 
 impl Launcher {
     /// Starts a command. When this returns, the program runs; when it fails, nothing does, and
     /// when it is cancelled, whatever came to run is ended.
     pub(crate) async fn launch(&self, mut plan: Plan) -> Result<Command, CallError> {
-        let prepared = prepare(plan.script.take()).map_err(|errno| plan.failure(Step::Detach, errno))?;
-        let Prepared { streams, reports, stdout, stderr, incoming } = prepared;
+        let prepared = prepare(plan.script.take(), plan.input.take());
+        let prepared = prepared.map_err(|errno| plan.failure(Step::Detach, errno))?;
+        let Prepared { streams, stdout, stderr } = prepared;
+        let (Running { tree, status }, pid) = self.start(&plan, streams).await?;
+        Ok(Command { pid, tree, status, stdout, stderr })
+    }
+
+    /// Starts a command whose streams are all this terminal, which becomes its session's.
+    pub(crate) async fn launch_on_terminal(
+        &self,
+        mut plan: Plan,
+        terminal: OwnedFd,
+    ) -> Result<(Running, u32), CallError> {
+        let failure = |errno| plan.failure(Step::Detach, errno);
+        let [stdout, stderr] = [&terminal, &terminal].map(|end| rustix::io::fcntl_dupfd_cloexec(end, 3));
+        let (stdout, stderr) = (stdout.map_err(failure)?, stderr.map_err(failure)?);
+        let script = plan.script.take();
+        let streams = Streams { stdin: terminal, stdout, stderr, script, is_terminal: true };
+        self.start(&plan, streams).await
+    }
+
+    async fn start(&self, plan: &Plan, streams: Streams) -> Result<(Running, u32), CallError> {
+        let (incoming, reports) = readable_pipe().map_err(|errno| plan.failure(Step::Detach, errno))?;
         let supervisor = supervisor::start(&plan.image, &streams, &reports).map_err(|error| {
             plan.failure(Step::Fork, Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
         })?;
@@ -52,17 +75,37 @@ impl Launcher {
         match started.await {
             Ok(Report::Started { pid }) => {
                 unless_started.let_go();
-                Ok(Command { pid: pid.unsigned_abs(), tree, status, stdout, stderr })
+                Ok((Running { tree, status }, pid.unsigned_abs()))
             }
             Ok(Report::Failed { step, errno }) => Err(plan.failure(step, errno)),
             // Killed before it could say anything.
-            Ok(Report::Exited { .. }) | Err(_) => Err(plan.failure(Step::Fork, Errno::SRCH)),
+            Ok(Report::Exited { .. } | Report::Killed) | Err(_) => Err(plan.failure(Step::Fork, Errno::SRCH)),
         }
     }
 
     /// The trees that still have something alive.
     pub(crate) fn living(&self) -> Vec<Arc<Tree>> {
         self.living.lock().values().cloned().collect()
+    }
+
+    /// Whether any tree has something alive.
+    pub(super) fn has_living(&self) -> bool {
+        !self.living.lock().is_empty()
+    }
+
+    /// How many were started ever.
+    pub(super) fn started(&self) -> u64 {
+        self.living.next.load(Ordering::Relaxed)
+    }
+
+    /// How many processes were seen to end by SIGKILL that was not this agent's.
+    pub(super) fn killed_by_others(&self) -> u64 {
+        self.living.killed_by_others.load(Ordering::Relaxed)
+    }
+
+    /// Some were, even if nobody saw it.
+    pub(super) fn note_killed(&self, number: u64) {
+        self.living.killed_by_others.fetch_add(number, Ordering::Relaxed);
     }
 }
 
@@ -81,11 +124,50 @@ impl Living {
             // Nobody listens any more when the call was cancelled.
             let _ = outcome.send(first);
             if let Report::Started { pid } = first {
-                watch_over(incoming, pid, exited).await;
+                self.watch_over(&tree, incoming, pid, exited).await;
             }
         }
         reap(&tree).await;
         self.lock().remove(&key);
+    }
+
+    /// Passes the command's end on, and returns when nothing of it is left.
+    async fn watch_over(
+        &self,
+        tree: &Tree,
+        mut incoming: pipe::Receiver,
+        pid: i32,
+        exited: watch::Sender<Option<Status>>,
+    ) {
+        while let Some(report) = read_report(&mut incoming).await {
+            match report {
+                Report::Exited { status, peak_kib } => {
+                    let status = Status::from_wait(status);
+                    // A shell tells of the death of its last child by its own exit code.
+                    if status.code == Status::KILLED.code {
+                        self.note_killed(tree);
+                    }
+                    tree.note_peak(u64::from(peak_kib.unsigned_abs()) << 10);
+                    exited.send_replace(Some(status));
+                }
+                Report::Killed => self.note_killed(tree),
+                Report::Started { .. } | Report::Failed { .. } => {}
+            }
+        }
+        if exited.borrow().is_none() {
+            // Somebody inside killed the supervisor. What it watched over went to init; of that
+            // only the command's own session can still be found.
+            if let Some(group) = Pid::from_raw(pid) {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            exited.send_replace(Some(Status::KILLED));
+        }
+    }
+
+    fn note_killed(&self, tree: &Tree) {
+        if tree.note_killed() {
+            self.killed_by_others.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<Tree>>> {
@@ -95,19 +177,17 @@ impl Living {
 
 struct Prepared {
     streams: Streams,
-    reports: OwnedFd,
     stdout: pipe::Receiver,
     stderr: pipe::Receiver,
-    incoming: pipe::Receiver,
 }
 
-fn prepare(script: Option<OwnedFd>) -> Result<Prepared, Errno> {
-    let stdin = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+fn prepare(script: Option<OwnedFd>, input: Option<OwnedFd>) -> Result<Prepared, Errno> {
+    let nothing = || rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let stdin = input.map_or_else(nothing, Ok)?;
     let (stdout, stdout_end) = readable_pipe()?;
     let (stderr, stderr_end) = readable_pipe()?;
-    let (incoming, reports) = readable_pipe()?;
-    let streams = Streams { stdin, stdout: stdout_end, stderr: stderr_end, script };
-    Ok(Prepared { streams, reports, stdout, stderr, incoming })
+    let streams = Streams { stdin, stdout: stdout_end, stderr: stderr_end, script, is_terminal: false };
+    Ok(Prepared { streams, stdout, stderr })
 }
 
 /// The reading end for the runtime, the writing end for a process that may block on it.
@@ -123,23 +203,6 @@ async fn read_report(incoming: &mut pipe::Receiver) -> Option<Report> {
     let mut bytes = [0; REPORT_BYTES];
     incoming.read_exact(&mut bytes).await.ok()?;
     Report::from_bytes(bytes)
-}
-
-/// Passes the command's end on, and returns when nothing of it is left.
-async fn watch_over(mut incoming: pipe::Receiver, pid: i32, exited: watch::Sender<Option<Status>>) {
-    while let Some(report) = read_report(&mut incoming).await {
-        if let Report::Exited { status } = report {
-            exited.send_replace(Some(Status::from_wait(status)));
-        }
-    }
-    if exited.borrow().is_none() {
-        // Somebody inside killed the supervisor. What it watched over went to init; of that
-        // only the command's own session can still be found.
-        if let Some(group) = Pid::from_raw(pid) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        exited.send_replace(Some(Status::KILLED));
-    }
 }
 
 /// Waits for the supervisor's process entry. It has closed its pipe, so it is about to exit;

@@ -19,22 +19,29 @@
 
 mod call;
 mod capture;
+mod collect;
 mod command;
 mod image;
+mod journal;
 mod launch;
 mod oom;
+mod output_folder;
 mod plan;
 mod pump;
 mod report;
 mod supervisor;
+mod victim;
 
 pub(crate) use call::exec;
-pub(crate) use command::{Command, Status, Tree};
+pub(crate) use collect::{Collected, collect};
+pub(crate) use command::{Command, EndOnDrop, Status, Tree};
 pub(crate) use launch::Launcher;
-pub(crate) use oom::{OomCount, OomCounter};
-pub(crate) use plan::Plan;
+pub(crate) use oom::OomCounter;
+pub(crate) use plan::{Extras, Plan, find_shell};
 pub(crate) use pump::{End, Sink, drain, pump};
 pub(crate) use report::Step;
+pub(crate) use supervisor::SUPERVISOR;
+pub(crate) use victim::Before;
 
 use std::time::Duration;
 

@@ -1,15 +1,9 @@
-//! Whether the OOM killer struck.
-//!
-//! The kernel counts its kills per cgroup, not per process, so what can be known is that one
-//! happened in the sandbox while a command ran. A counter of the sandbox's own is believed
-//! as it is. Where only the whole kernel's counter is readable, somebody else's kill may be in
-//! it, so the command must also have been ended by SIGKILL.
+//! How often the OOM killer struck. The kernel counts its kills per cgroup, not per process;
+//! whose they were is found out in the module `victim`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-
-use super::command::Status;
 
 /// The counter, opened once: it is read around every command.
 pub(crate) struct OomCounter {
@@ -21,11 +15,9 @@ struct Source {
     /// The line that has the count.
     key: &'static str,
     is_sandbox_own: bool,
+    /// How much memory there may be, where that is known.
+    limit: Option<u64>,
 }
-
-/// The count at some time.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OomCount(Option<u64>);
 
 impl Default for OomCounter {
     /// The best counter this process can read.
@@ -37,18 +29,19 @@ impl Default for OomCounter {
 }
 
 impl OomCounter {
-    /// The count now.
-    pub(crate) fn read(&self) -> OomCount {
-        OomCount(self.source.as_ref().and_then(Source::count))
+    /// The count now, where there is one.
+    pub(super) fn read(&self) -> Option<u64> {
+        self.source.as_ref().and_then(Source::count)
     }
 
-    /// Whether the OOM killer struck since `before`, as far as it concerns a command that
-    /// ended like this.
-    pub(crate) fn struck_since(&self, before: OomCount, status: Status) -> bool {
-        let (Some(source), OomCount(Some(before))) = (&self.source, before) else { return false };
-        let rose = source.count().is_some_and(|now| now > before);
-        // A shell reports the death of its last child as its own exit code.
-        rose && (source.is_sandbox_own || status.code == Status::KILLED.code)
+    /// Whether only kills in this sandbox are counted.
+    pub(super) fn is_sandbox_own(&self) -> bool {
+        self.source.as_ref().is_some_and(|source| source.is_sandbox_own)
+    }
+
+    /// How much memory the sandbox may have, where that is known.
+    pub(super) fn memory_limit(&self) -> Option<u64> {
+        self.source.as_ref().and_then(|source| source.limit)
     }
 }
 
@@ -70,7 +63,12 @@ impl Source {
 }
 
 fn open(path: &Path, key: &'static str, is_sandbox_own: bool) -> Option<Source> {
-    let source = Source { file: File::open(path).ok()?, key, is_sandbox_own };
+    let limit = ["memory.max", "memory.limit_in_bytes"].into_iter().find_map(|name| {
+        // Without a limit there is a word there, or a number that no machine has.
+        let text = std::fs::read_to_string(path.with_file_name(name)).ok()?;
+        text.trim().parse().ok().filter(|limit: &u64| *limit < 1 << 60)
+    });
+    let source = Source { file: File::open(path).ok()?, key, is_sandbox_own, limit };
     source.count().is_some().then_some(source)
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use emergent_protocol::v1;
-use rustix::fs::{Access, MemfdFlags, access, memfd_create};
+use rustix::fs::{Access, MemfdFlags, SeekFrom, access, memfd_create, seek};
 use rustix::process::{Gid, Uid};
 
 use crate::accounts::Account;
@@ -25,21 +25,52 @@ pub(crate) struct Plan {
     pub(super) image: Image,
     /// A command text too long to be an argument.
     pub(super) script: Option<OwnedFd>,
+    /// What it reads; nothing when there is none.
+    pub(super) input: Option<OwnedFd>,
     /// As whom, for errors.
     pub(super) user: String,
     /// For people: the text or the words.
     pub(crate) title: String,
 }
 
+/// What the agent's own programs need and requests cannot ask for.
+#[derive(Default)]
+pub(crate) struct Extras {
+    /// What it reads from standard input.
+    pub(crate) input: Option<Vec<u8>>,
+    /// What it finds at [`Extras::FILE`].
+    pub(crate) file: Option<Vec<u8>>,
+    /// Which variables of the sandbox's environment it must not see.
+    pub(crate) hidden: Option<fn(&str) -> bool>,
+}
+
+impl Extras {
+    /// Where a program finds [`Extras::file`].
+    pub(crate) const FILE: &str = "/proc/self/fd/3";
+}
+
 impl Plan {
     /// Checks a request. Reads the sandbox's account files and looks for its shell, and does
     /// nothing else.
     pub(crate) fn new(shared: &Shared, command: Option<v1::Command>) -> Result<Self, CallError> {
+        Self::with(shared, command, Extras::default())
+    }
+
+    /// The same, for a program of the agent's own choice.
+    pub(crate) fn with(
+        shared: &Shared,
+        command: Option<v1::Command>,
+        extras: Extras,
+    ) -> Result<Self, CallError> {
         let command = command.ok_or_else(|| CallError::invalid("no command is given"))?;
         let program = command.program.ok_or_else(|| CallError::invalid("no command is given"))?;
         let account =
             if command.user.is_empty() { Account::current() } else { Account::find(&command.user)? };
-        let variables = shared.environment.of_command(&account, command.environment)?;
+        let own = command.environment.clone();
+        let mut variables = shared.environment.of_command(&account, command.environment)?;
+        if let Some(hidden) = extras.hidden {
+            variables.retain(|name, _| own.contains_key(name) || !hidden(name));
+        }
         let folder = match command.workdir.as_str() {
             "" => shared.config.workspace.clone(),
             workdir => shared.config.workspace.join(workdir),
@@ -59,11 +90,30 @@ impl Plan {
                 environment: environment::to_strings(&variables)?,
                 folder,
                 identity: identity(&account),
+                is_lasting: false,
             },
-            script: resolved.script,
+            script: match extras.file {
+                Some(content) => Some(memory_file(&content)?),
+                None => resolved.script,
+            },
+            input: extras.input.map(|content| memory_file(&content)).transpose()?,
             user: command.user,
             title: resolved.title,
         })
+    }
+
+    /// The same for a command that goes on when its caller is gone.
+    pub(crate) fn lasting(mut self) -> Self {
+        self.image.is_lasting = true;
+        self
+    }
+
+    /// As whom the program will run.
+    pub(super) fn owner(&self) -> (Uid, Gid) {
+        match &self.image.identity {
+            Some(identity) => (identity.uid, identity.gid),
+            None => (rustix::process::geteuid(), rustix::process::getegid()),
+        }
     }
 
     /// The error for a failure that happened in the command's process.
@@ -84,15 +134,24 @@ struct Resolved {
     title: String,
 }
 
+/// The sandbox's shell: bash, or sh where there is no bash.
+pub(crate) fn find_shell(search_path: &str) -> Result<String, CallError> {
+    let (path, _) = locate_shell(search_path)?;
+    path.into_string().map_err(|_| CallError::invalid("the path of the shell is not UTF-8"))
+}
+
+fn locate_shell(search_path: &str) -> Result<(CString, &'static str), CallError> {
+    let missing = || CallError::invalid(format!("the sandbox has neither bash nor sh in {search_path}"));
+    let found = ["bash", "sh"].into_iter().find_map(|name| {
+        let mut candidates = search(name, search_path).ok()?.into_iter();
+        candidates.find(|path| access(path, Access::EXEC_OK).is_ok()).map(|path| (path, name))
+    });
+    found.ok_or_else(missing)
+}
+
 /// `bash -c text`, or `sh -c text` where there is no bash.
 fn shell(text: String, search_path: &str) -> Result<Resolved, CallError> {
-    let (shell, name) = ["bash", "sh"]
-        .into_iter()
-        .find_map(|name| {
-            let mut candidates = search(name, search_path).ok()?.into_iter();
-            candidates.find(|path| access(path, Access::EXEC_OK).is_ok()).map(|path| (path, name))
-        })
-        .ok_or_else(|| CallError::invalid(format!("the sandbox has neither bash nor sh in {search_path}")))?;
+    let (shell, name) = locate_shell(search_path)?;
     // The bound counts the terminating NUL, and one byte may be put before the text.
     let (text_argument, script) = if text.len() + 2 > MAX_ARGUMENT_BYTES {
         let source = format!(". /proc/self/fd/{SCRIPT_FD}");
@@ -112,13 +171,18 @@ fn script(text: &str) -> Result<OwnedFd, CallError> {
     if text.contains('\0') {
         return Err(CallError::invalid("the command has a NUL byte"));
     }
+    memory_file(text.as_bytes())
+}
+
+fn memory_file(content: &[u8]) -> Result<OwnedFd, CallError> {
     let path = Path::new("the command's text");
     let file = memfd_create(c"command", MemfdFlags::CLOEXEC).map_err(CallError::file(path))?;
-    let mut rest = text.as_bytes();
+    let mut rest = content;
     while !rest.is_empty() {
         let written = rustix::io::write(&file, rest).map_err(CallError::file(path))?;
         rest = rest.get(written..).unwrap_or_default();
     }
+    seek(&file, SeekFrom::Start(0)).map_err(CallError::file(path))?;
     Ok(file)
 }
 

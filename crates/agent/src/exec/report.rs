@@ -47,8 +47,11 @@ pub(super) enum Report {
     Started { pid: i32 },
     /// It does not run.
     Failed { step: Step, errno: Errno },
-    /// The program has ended, with what `wait` said.
-    Exited { status: i32 },
+    /// The program has ended, with what `wait` said. The largest process of those that have
+    /// ended so far had this much memory; 0 where that cannot be told.
+    Exited { status: i32, peak_kib: i32 },
+    /// Something that the program left behind was ended by SIGKILL.
+    Killed,
 }
 
 /// Bytes of a record; far below what a pipe writes at once or not at all.
@@ -60,7 +63,8 @@ impl Report {
         let (kind, first, second) = match self {
             Self::Started { pid } => (1, pid, 0),
             Self::Failed { step, errno } => (2, step as i32, errno.raw_os_error()),
-            Self::Exited { status } => (3, status, 0),
+            Self::Exited { status, peak_kib } => (3, status, peak_kib),
+            Self::Killed => (4, 0, 0),
         };
         let mut bytes = [0; REPORT_BYTES];
         let (kind_bytes, rest) = bytes.split_at_mut(4);
@@ -79,7 +83,8 @@ impl Report {
                 step: Step::from_number(number(4))?,
                 errno: Errno::from_raw_os_error(number(8)),
             }),
-            3 => Some(Self::Exited { status: number(4) }),
+            3 => Some(Self::Exited { status: number(4), peak_kib: number(8) }),
+            4 => Some(Self::Killed),
             _ => None,
         }
     }
@@ -91,7 +96,8 @@ mod tests {
 
     #[test]
     fn records_survive_the_pipe() {
-        let mut reports = vec![Report::Started { pid: 77 }, Report::Exited { status: 0x8b }];
+        let exited = Report::Exited { status: 0x8b, peak_kib: 4711 };
+        let mut reports = vec![Report::Started { pid: 77 }, exited, Report::Killed];
         for step in [Step::Fork, Step::Detach, Step::SwitchUser, Step::EnterFolder, Step::Execute] {
             reports.push(Report::Failed { step, errno: Errno::NOENT });
         }

@@ -8,7 +8,7 @@
 #![expect(unsafe_code, reason = "fork, clone, execve and signal masks have no safe form")]
 
 use std::cell::Cell;
-use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -18,17 +18,24 @@ use rustix::process::{Pid, WaitOptions};
 use super::image::{Identity, Image};
 use super::report::{Report, Step};
 
-/// What a command has open: nothing to read, two pipes to print to, and, when its text is
+/// What a command has open: nothing to read and two pipes to print to, or a terminal; and, when its text is
 /// too long for an argument, that text.
 pub(super) struct Streams {
     pub(super) stdin: OwnedFd,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
     pub(super) script: Option<OwnedFd>,
+    /// All three are a terminal, which is to be the session's.
+    pub(super) is_terminal: bool,
 }
 
 /// Where a command finds [`Streams::script`].
 pub(super) const SCRIPT_FD: RawFd = 3;
+
+/// What supervisors call themselves, and those of commands that outlive their caller: init
+/// tells them apart when their agent has died.
+pub(crate) const SUPERVISOR: &CStr = c"supervisor";
+pub(super) const SUPERVISOR_OF_LASTING: &CStr = c"supervisor-bg";
 
 /// Stack of the command until it executes its program; its own, since it shares all memory
 /// with the sleeping supervisor.
@@ -44,6 +51,7 @@ pub(super) fn start(image: &Image, streams: &Streams, reports: &OwnedFd) -> io::
     let mut stack = vec![0u8; STACK_BYTES];
     let (arguments, environment) = (pointers(&image.arguments), pointers(&image.environment));
     let starting = Starting {
+        name: if image.is_lasting { SUPERVISOR_OF_LASTING } else { SUPERVISOR },
         image,
         arguments: &arguments,
         environment: &environment,
@@ -70,6 +78,7 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
 
 /// What the command's process needs, and where it says why it failed. It shares this memory.
 struct Starting<'a> {
+    name: &'static CStr,
     image: &'a Image,
     /// As `execve` wants them: pointers, the last one null.
     arguments: &'a [*const c_char],
@@ -82,7 +91,7 @@ struct Starting<'a> {
 fn supervise(starting: &Starting<'_>, reports: BorrowedFd<'_>, stack: &mut [u8]) -> ! {
     // Without it orphans would go to init. Every kernel since 3.4 has it.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let _ = rustix::thread::set_name(c"supervisor");
+    let _ = rustix::thread::set_name(starting.name);
     // The agent's folder must not be kept busy.
     let _ = rustix::process::chdir(c"/");
     // SAFETY: the stack is used from its end down and is 16-byte aligned there; the child
@@ -112,7 +121,10 @@ fn supervise(starting: &Starting<'_>, reports: BorrowedFd<'_>, stack: &mut [u8])
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid.as_raw_pid() == command => {
-                tell(reports, Report::Exited { status: status.as_raw() });
+                tell(reports, Report::Exited { status: status.as_raw(), peak_kib: peak_kib() });
+            }
+            Ok(Some((_, status))) if status.terminating_signal() == Some(libc::SIGKILL) => {
+                tell(reports, Report::Killed);
             }
             Ok(_) | Err(Errno::INTR) => {}
             // No children: everything the command started is over.
@@ -124,6 +136,23 @@ fn supervise(starting: &Starting<'_>, reports: BorrowedFd<'_>, stack: &mut [u8])
 /// A report that cannot be delivered has no reader: the agent is gone, and init is next.
 fn tell(reports: BorrowedFd<'_>, report: Report) {
     let _ = rustix::io::write(reports, &report.to_bytes());
+}
+
+/// The memory of the largest process that was waited for, by this process or by one that it
+/// waited for. A process has on record what it had before it became its program, and that was
+/// this one's: what is not more than that says nothing.
+fn peak_kib() -> i32 {
+    let of = |whose: c_int| {
+        // SAFETY: plain numbers, all zero is a valid value; the kernel fills it in.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: a valid place to put them.
+        match unsafe { libc::getrusage(whose, &raw mut usage) } {
+            0 => usage.ru_maxrss,
+            _ => 0,
+        }
+    };
+    let (own, peak) = (of(libc::RUSAGE_SELF), of(libc::RUSAGE_CHILDREN));
+    if peak > own { i32::try_from(peak).unwrap_or(i32::MAX) } else { 0 }
 }
 
 /// Makes `kept` file descriptor 0 and closes all others.
@@ -155,6 +184,9 @@ extern "C" fn become_command(argument: *mut c_void) -> c_int {
 fn prepare(image: &Image, streams: &Streams) -> Result<(), (Step, Errno)> {
     let detach = |errno| (Step::Detach, errno);
     rustix::process::setsid().map_err(detach)?;
+    if streams.is_terminal {
+        rustix::process::ioctl_tiocsctty(&streams.stdin).map_err(detach)?;
+    }
     wire(streams).map_err(detach)?;
     raise_oom_score();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));

@@ -3,21 +3,22 @@
 use std::sync::Arc;
 
 use emergent_protocol::v1;
-use rustix::fs::{FileType, lstat, readlink};
+use rustix::fs::{FileType, Stat, lstat, readlink};
 
 use crate::agent::Shared;
 use crate::error::CallError;
 
 use super::{blocking, path};
 
-/// What a path names; a link itself, not what it points to.
+/// What a path names; a link itself unless it is to be followed.
 pub(crate) async fn stat(
     shared: &Arc<Shared>,
     request: v1::StatRequest,
 ) -> Result<v1::StatResponse, CallError> {
     let path = path::resolve(&shared.config.workspace, &request.path)?;
     blocking(move || {
-        let stat = lstat(&path).map_err(CallError::file(&path))?;
+        let looked_at = if request.follow_links { rustix::fs::stat(&path) } else { lstat(&path) };
+        let stat = looked_at.map_err(CallError::file(&path))?;
         let kind = kind_of(FileType::from_raw_mode(stat.st_mode));
         let target = match kind {
             v1::FileKind::Symlink => readlink(&path, Vec::new()).map_err(CallError::file(&path))?,
@@ -29,14 +30,16 @@ pub(crate) async fn stat(
             mode: stat.st_mode & 0o7777,
             uid: stat.st_uid,
             gid: stat.st_gid,
-            modified_unix_ms: stat
-                .st_mtime
-                .saturating_mul(1000)
-                .saturating_add(stat.st_mtime_nsec as i64 / 1_000_000),
+            modified_unix_ms: modified_unix_ms(&stat),
             target: target.to_string_lossy().into_owned(),
         })
     })
     .await
+}
+
+/// When the content changed last, in Unix milliseconds.
+pub(super) fn modified_unix_ms(stat: &Stat) -> i64 {
+    stat.st_mtime.saturating_mul(1000).saturating_add(stat.st_mtime_nsec as i64 / 1_000_000)
 }
 
 pub(super) fn kind_of(file_type: FileType) -> v1::FileKind {

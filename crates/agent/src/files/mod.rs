@@ -12,13 +12,22 @@ mod page;
 mod path;
 mod read;
 mod replace;
+mod staged;
+mod stale;
+mod temporary;
 mod text;
+mod turns;
 mod write;
 
 pub(crate) use directory::list_directory;
 pub(crate) use kind::stat;
-pub(crate) use page::read_page;
+pub(crate) use near_names::with_near_names;
+pub(crate) use page::{CancelOnDrop, read_page};
+pub(crate) use path::{plain, resolve};
 pub(crate) use read::read_file;
+pub(crate) use replace::{NewFile, Replacement, follow_links};
+pub(crate) use temporary::{Temporary, is_unnamed, own_temporary};
+pub(crate) use turns::Turn;
 pub(crate) use write::write_file;
 
 use std::path::Path;
@@ -30,7 +39,7 @@ use rustix::io::Errno;
 use crate::error::CallError;
 
 /// Runs blocking file work.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CallError> + Send + 'static,
 ) -> Result<T, CallError> {
     match tokio::task::spawn_blocking(work).await {
@@ -41,7 +50,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Opens a regular file for reading. Never waits: a pipe without a writer would, a device may.
-fn open_regular(path: &Path) -> Result<(OwnedFd, Stat), CallError> {
+pub(crate) fn open_regular(path: &Path) -> Result<(OwnedFd, Stat), CallError> {
     // Looked at first, because opening alone has effects on pipes and devices.
     check_regular(path, &rustix::fs::stat(path).map_err(CallError::file(path))?)?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -61,7 +70,7 @@ fn check_regular(path: &Path, stat: &Stat) -> Result<(), CallError> {
 }
 
 /// Reads until the buffer is full or the file has ended.
-fn read_full(file: &OwnedFd, buffer: &mut [u8], path: &Path) -> Result<usize, CallError> {
+pub(crate) fn read_full(file: &OwnedFd, buffer: &mut [u8], path: &Path) -> Result<usize, CallError> {
     let mut filled = 0;
     while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match rustix::io::read(file, rest) {

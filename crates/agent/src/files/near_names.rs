@@ -19,6 +19,14 @@ pub(super) fn not_found(path: &Path) -> CallError {
     CallError::NotFound { path: path.to_owned(), suggestions: nearest(&wanted, names) }
 }
 
+/// The same error, with close names where a path is not there.
+pub(crate) fn with_near_names(error: CallError) -> CallError {
+    match error {
+        CallError::NotFound { path, .. } => not_found(&path),
+        other => other,
+    }
+}
+
 fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> Vec<String> {
     let wanted = wanted.to_lowercase();
     let mut near: Vec<(usize, String)> = names

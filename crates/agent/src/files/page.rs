@@ -79,8 +79,8 @@ fn file_page(path: &Path, offset: u64, limit: u64, is_cancelled: &AtomicBool) ->
 
 /// Tells a blocking thread that nobody waits for its result.
 #[derive(Default)]
-struct CancelOnDrop {
-    flag: Arc<AtomicBool>,
+pub(crate) struct CancelOnDrop {
+    pub(crate) flag: Arc<AtomicBool>,
 }
 
 impl Drop for CancelOnDrop {

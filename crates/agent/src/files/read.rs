@@ -13,10 +13,13 @@ use tonic::Status;
 use crate::agent::Shared;
 use crate::error::CallError;
 
-use super::{blocking, near_names, open_regular, path, read_full};
+use super::{blocking, kind, near_names, open_regular, path, read_full};
 
 /// The pieces of a file.
 pub(crate) type Chunks = mpsc::Receiver<Result<v1::FileChunk, Status>>;
+
+/// How much is read at once: a few messages, so that a thread is not woken for each.
+const READ_BYTES: usize = 4 * CHUNK_BYTES;
 
 /// Opens a file and sends its bytes as they are asked for.
 pub(crate) async fn read_file(
@@ -25,20 +28,22 @@ pub(crate) async fn read_file(
 ) -> Result<Chunks, CallError> {
     let path = path::resolve(&shared.config.workspace, &request.path)?;
     let offset = request.offset;
-    let reading = blocking(move || {
-        let (file, _) = open_regular(&path).map_err(|error| match error {
-            CallError::NotFound { path, .. } => near_names::not_found(&path),
-            other => other,
-        })?;
+    let (reading, opened) = blocking(move || {
+        let (file, stat) = open_regular(&path).map_err(near_names::with_near_names)?;
         if offset != 0 {
             seek(&file, SeekFrom::Start(offset)).map_err(CallError::file(&path))?;
         }
-        Ok(Reading { file, path })
+        let opened = v1::FileChunk {
+            data: Bytes::new(),
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified_unix_ms: kind::modified_unix_ms(&stat),
+        };
+        Ok((Reading { file, path }, opened))
     })
     .await?;
     let length = if request.length == 0 { u64::MAX } else { request.length };
     let (sender, chunks) = mpsc::channel(1);
-    tokio::spawn(send(reading, length, sender));
+    tokio::spawn(send(reading, opened, length, sender));
     Ok(chunks)
 }
 
@@ -47,30 +52,72 @@ struct Reading {
     path: PathBuf,
 }
 
-async fn send(mut reading: Reading, mut rest: u64, chunks: mpsc::Sender<Result<v1::FileChunk, Status>>) {
-    while rest > 0 {
-        let wanted = usize::try_from(rest).unwrap_or(usize::MAX).min(CHUNK_BYTES);
-        // One piece at a time: between two no thread waits for the reader.
-        let piece = blocking(move || {
+impl Reading {
+    /// The next piece, empty at the end. Between two no thread waits for the reader.
+    async fn next(self, rest: u64) -> Result<(Self, Bytes), CallError> {
+        let wanted = usize::try_from(rest).unwrap_or(usize::MAX).min(READ_BYTES);
+        blocking(move || {
             let mut buffer = vec![0; wanted];
-            let read = read_full(&reading.file, &mut buffer, &reading.path)?;
+            let read = read_full(&self.file, &mut buffer, &self.path)?;
             buffer.truncate(read);
-            Ok((reading, buffer))
-        });
-        let message = match piece.await {
-            Ok((_, buffer)) if buffer.is_empty() => return,
-            Ok((same, buffer)) => {
+            Ok((self, Bytes::from(buffer)))
+        })
+        .await
+    }
+}
+
+/// The first message says what was opened; the others are pieces that share what was read.
+async fn send(
+    mut reading: Reading,
+    mut opened: v1::FileChunk,
+    mut rest: u64,
+    chunks: mpsc::Sender<Result<v1::FileChunk, Status>>,
+) {
+    let mut piece = match reading.next(rest).await {
+        Ok((same, piece)) => {
+            reading = same;
+            piece
+        }
+        Err(error) => {
+            let _ = chunks.send(Err(error.into())).await;
+            return;
+        }
+    };
+    rest -= piece.len() as u64;
+    opened.data = piece.split_to(piece.len().min(CHUNK_BYTES));
+    if chunks.send(Ok(opened)).await.is_err() {
+        return;
+    }
+    loop {
+        // The next piece is read while this one is sent.
+        let is_last = rest == 0;
+        let next = async { if is_last { Ok((reading, Bytes::new())) } else { reading.next(rest).await } };
+        let (sent, next) = tokio::join!(send_piece(&chunks, piece), next);
+        if sent.is_err() {
+            return;
+        }
+        match next {
+            Ok((_, next)) if next.is_empty() => return,
+            Ok((same, next)) => {
                 reading = same;
-                rest -= buffer.len() as u64;
-                Ok(v1::FileChunk { data: Bytes::from(buffer) })
+                rest -= next.len() as u64;
+                piece = next;
             }
             Err(error) => {
                 let _ = chunks.send(Err(error.into())).await;
                 return;
             }
-        };
-        if chunks.send(message).await.is_err() {
-            return;
         }
     }
+}
+
+async fn send_piece(
+    chunks: &mpsc::Sender<Result<v1::FileChunk, Status>>,
+    mut piece: Bytes,
+) -> Result<(), mpsc::error::SendError<Result<v1::FileChunk, Status>>> {
+    while !piece.is_empty() {
+        let data = piece.split_to(piece.len().min(CHUNK_BYTES));
+        chunks.send(Ok(v1::FileChunk { data, ..v1::FileChunk::default() })).await?;
+    }
+    Ok(())
 }

@@ -1,10 +1,12 @@
 //! Replacing a file: all of the new content, or all of the old.
 //!
 //! ```text
-//!  begin ──► temporary file beside the target ──► append … ──► commit: fsync, rename, fsync folder
+//!  begin ──► staged file in the target's folder ──► append … ──► commit: fsync, rename, fsync folder
 //!                        │
-//!                        └── dropped, or failed anywhere ──► removed; the target is untouched
+//!                        └── dropped, or failed anywhere ──► gone; the target is untouched
 //! ```
+//!
+//! An edit leaves out both fsyncs; see the edit module. The rename happens in the file's turn.
 //!
 //! A link is followed to the file it names, as an ordinary write would. A file that was there
 //! keeps its mode and owner; other hard links to it keep the old content.
@@ -12,11 +14,9 @@
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstatvfs, fsync, lstat, mkdirat, open, openat,
-    readlink, renameat, unlinkat,
+    Gid, Mode, OFlags, Stat, Uid, fchown, fstat, fstatvfs, fsync, lstat, mkdirat, open, openat, readlink,
 };
 use rustix::io::Errno;
 
@@ -24,35 +24,35 @@ use crate::accounts::Account;
 use crate::error::CallError;
 
 use super::check_regular;
+use super::staged::{Dress, Staged};
+use super::turns::Turn;
 
 /// As many links as the kernel follows.
 const MAX_LINKS: usize = 40;
 
 /// How a new file is made.
-pub(super) struct NewFile {
+pub(crate) struct NewFile {
     /// Permission bits.
-    pub(super) mode: u32,
+    pub(crate) mode: u32,
     /// To whom it and new folders above it are given.
-    pub(super) owner: Option<Account>,
+    pub(crate) owner: Option<Account>,
     /// Bytes that will come, as far as known.
-    pub(super) size_hint: u64,
+    pub(crate) size_hint: u64,
 }
 
-/// A replacement under way. Removes its traces when dropped before it is committed.
-pub(super) struct Replacement {
+/// A replacement under way. Leaves no trace when dropped before it is committed.
+pub(crate) struct Replacement {
     target: PathBuf,
-    folder: OwnedFd,
     name: PathBuf,
-    file: OwnedFd,
-    /// Gone once renamed.
-    temporary: Option<PathBuf>,
+    staged: Staged,
+    dress: Dress,
     created: bool,
     written: u64,
 }
 
 impl Replacement {
-    /// Makes missing folders and the temporary file.
-    pub(super) fn begin(path: &Path, new: &NewFile) -> Result<Self, CallError> {
+    /// Makes missing folders and the file that will be the target.
+    pub(crate) fn begin(path: &Path, new: &NewFile) -> Result<Self, CallError> {
         let target = follow_links(path)?;
         let fail = || CallError::file(&target);
         let old = match lstat(&target) {
@@ -70,24 +70,18 @@ impl Replacement {
         let folder_path = target.parent().unwrap_or(Path::new("/"));
         let folder = make_folder(folder_path, new.owner.as_ref())?;
         check_room(&folder, new.size_hint).map_err(fail())?;
-        let (temporary, file) = make_temporary(&folder).map_err(fail())?;
-        let replacement = Self {
-            folder,
-            name,
-            file,
-            temporary: Some(temporary),
-            created: old.is_none(),
-            written: 0,
-            target,
+        let dress = dress(old.as_ref(), new);
+        let staged = match Staged::begin(folder, old.is_some()) {
+            Ok(staged) => staged,
+            Err((folder, errno)) => return Err(cannot_create(&folder, &target, errno)),
         };
-        replacement.dress(old.as_ref(), new).map_err(CallError::file(&replacement.target))?;
-        Ok(replacement)
+        Ok(Self { name, staged, dress, created: old.is_none(), written: 0, target })
     }
 
     /// Adds content.
-    pub(super) fn append(&mut self, mut data: &[u8]) -> Result<(), CallError> {
+    pub(crate) fn append(&mut self, mut data: &[u8]) -> Result<(), CallError> {
         while !data.is_empty() {
-            match rustix::io::write(&self.file, data) {
+            match rustix::io::write(self.staged.file(), data) {
                 Ok(written) => {
                     self.written += written as u64;
                     data = data.get(written..).unwrap_or_default();
@@ -103,44 +97,60 @@ impl Replacement {
     /// Answers how much it is, and whether there was nothing before.
     pub(super) fn commit(mut self) -> Result<(u64, bool), CallError> {
         let fail = || CallError::file(&self.target);
-        fsync(&self.file).map_err(fail())?;
-        if let Some(temporary) = &self.temporary {
-            renameat(&self.folder, temporary, &self.folder, &self.name).map_err(fail())?;
-        }
-        self.temporary = None;
+        self.staged.dress(&self.dress).map_err(fail())?;
+        fsync(self.staged.file()).map_err(fail())?;
+        let folder = fstat(self.staged.folder()).map_err(fail())?;
+        let turn = Turn::of(&folder, self.name.as_os_str());
+        self.staged.put(&self.name, self.created).map_err(CallError::file(&self.target))?;
+        drop(turn);
         // The new name is there; a file system that cannot sync folders keeps it its own way.
-        let _ = fsync(&self.folder);
+        let _ = fsync(self.staged.folder());
         Ok((self.written, self.created))
     }
 
-    /// Gives the temporary file the mode and owner the target is to have. Owner first:
-    /// changing it takes away set-id bits.
-    fn dress(&self, old: Option<&Stat>, new: &NewFile) -> Result<(), Errno> {
-        let (owner, mode) = match (old, &new.owner) {
-            (Some(old), _) => (Some((old.st_uid, old.st_gid)), old.st_mode & 0o7777),
-            (None, Some(account)) => (Some((account.uid, account.gid)), new.mode),
-            (None, None) => (None, new.mode),
-        };
-        if let Some((uid, gid)) = owner {
-            let own = rustix::fs::fstat(&self.file)?;
-            if (own.st_uid, own.st_gid) != (uid, gid) {
-                fchown(&self.file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
-            }
+    /// Puts the new content in the place of the old, without waiting for the disk. The turn is
+    /// the target's.
+    pub(crate) fn commit_unsynced(mut self, _turn: &Turn) -> Result<(), CallError> {
+        let fail = || CallError::file(&self.target);
+        self.staged.dress(&self.dress).map_err(fail())?;
+        self.staged.put(&self.name, self.created).map_err(CallError::file(&self.target))
+    }
+
+    /// Puts the content where nothing is, without waiting for the disk. Fails when something
+    /// came there meanwhile.
+    pub(crate) fn commit_new(mut self) -> Result<(), CallError> {
+        let fail = || CallError::file(&self.target);
+        self.staged.dress(&self.dress).map_err(fail())?;
+        let folder = fstat(self.staged.folder()).map_err(fail())?;
+        let _turn = Turn::of(&folder, self.name.as_os_str());
+        match self.staged.put_new(&self.name) {
+            Err(Errno::EXIST) => Err(CallError::AlreadyExists { path: self.target.clone() }),
+            put => put.map_err(CallError::file(&self.target)),
         }
-        fchmod(&self.file, Mode::from_raw_mode(mode))
     }
 }
 
-impl Drop for Replacement {
-    fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
-            let _ = unlinkat(&self.folder, temporary, AtFlags::empty());
-        }
+/// The mode and owner that the target is to have.
+fn dress(old: Option<&Stat>, new: &NewFile) -> Dress {
+    match (old, &new.owner) {
+        (Some(old), _) => Dress { owner: Some((old.st_uid, old.st_gid)), mode: old.st_mode & 0o7777 },
+        (None, Some(account)) => Dress { owner: Some((account.uid, account.gid)), mode: new.mode },
+        (None, None) => Dress { owner: None, mode: new.mode },
+    }
+}
+
+/// Why nothing could be created in a folder that is there. Some file systems of the kernel's
+/// own say then that it does not exist.
+fn cannot_create(folder: &OwnedFd, path: &Path, errno: Errno) -> CallError {
+    let is_there = fstat(folder).is_ok_and(|folder| folder.st_nlink > 0);
+    match errno {
+        Errno::NOENT if is_there => CallError::NoNewFiles { path: path.to_owned() },
+        errno => CallError::file(path)(errno),
     }
 }
 
 /// The path that is not a link any more; it need not exist.
-fn follow_links(path: &Path) -> Result<PathBuf, CallError> {
+pub(crate) fn follow_links(path: &Path) -> Result<PathBuf, CallError> {
     let mut target = path.to_owned();
     for _ in 0..MAX_LINKS {
         match readlink(&target, Vec::new()) {
@@ -180,7 +190,7 @@ fn make_folder(path: &Path, owner: Option<&Account>) -> Result<OwnedFd, CallErro
     match mkdirat(&above, name, Mode::from_raw_mode(0o755)) {
         // Made by somebody else meanwhile: just as good.
         Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(CallError::file(path)(errno)),
+        Err(errno) => return Err(cannot_create(&above, path, errno)),
     }
     let folder = openat(&above, name, flags, Mode::empty()).map_err(CallError::file(path))?;
     if let Some(owner) = owner {
@@ -198,24 +208,6 @@ fn check_room(folder: &OwnedFd, bytes: u64) -> Result<(), Errno> {
             Err(Errno::NOSPC)
         }
         _ => Ok(()),
-    }
-}
-
-/// A name of its own, not one derived from the target's: that may already be as long as
-/// names can be.
-fn make_temporary(folder: &OwnedFd) -> Result<(PathBuf, OwnedFd), Errno> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    loop {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let process = rustix::process::getpid().as_raw_pid();
-        let name = PathBuf::from(format!(".emergent-{process}-{number}.tmp"));
-        match openat(folder, &name, flags, Mode::from_raw_mode(0o600)) {
-            Ok(file) => return Ok((name, file)),
-            // Left by an agent that was killed.
-            Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
-        }
     }
 }
 
@@ -306,6 +298,21 @@ mod tests {
         let null = Replacement::begin(Path::new("/dev/null"), &NEW).map(drop);
         assert!(matches!(null, Err(CallError::NotRegular { .. })), "{null:?}");
         assert_eq!(entries(root.path()), ["file"]);
+    }
+
+    #[test]
+    fn where_nothing_can_be_created_it_is_said_so() {
+        for path in ["/proc/sys/kernel/hostname", "/proc/sys/new", "/proc/new/folder/file"] {
+            let refused = Replacement::begin(Path::new(path), &NEW).map(drop);
+            assert!(matches!(refused, Err(CallError::NoNewFiles { .. })), "{path}: {refused:?}");
+        }
+        // A folder that was removed is really not there.
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("gone")).unwrap();
+        let folder = open(root.path().join("gone"), OFlags::RDONLY, Mode::empty()).unwrap();
+        fs::remove_dir(root.path().join("gone")).unwrap();
+        let error = cannot_create(&folder, Path::new("gone/file"), Errno::NOENT);
+        assert!(matches!(error, CallError::NotFound { .. }), "{error:?}");
     }
 
     #[test]

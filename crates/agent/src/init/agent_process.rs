@@ -11,13 +11,18 @@ use std::time::Duration;
 
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::process::{Pid, Signal};
+use tokio::io::Join;
 use tokio::net::UnixListener;
+use tokio::net::unix::pipe;
+use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnixListenerStream;
+use tokio_util::either::Either;
 
 use crate::agent::{Agent, Config, Scope};
 use crate::serve::Ended;
 
 use super::key::{self, Key};
+use super::stdio::{FirstConnection, Untaken};
 use super::{InitError, Options, own_program};
 
 /// Threads for file work and process scans. Few: each counts against the sandbox's process limit.
@@ -31,6 +36,7 @@ pub(super) struct AgentCommand<'a> {
     pub(super) listener: &'a OwnedFd,
     pub(super) options: &'a Options,
     pub(super) key: Key,
+    pub(super) first_connection: Untaken,
 }
 
 /// How the agent is started by init.
@@ -44,6 +50,9 @@ pub struct AgentOptions {
     pub scope: Scope,
     /// See [`Config::silence_limit`].
     pub silence_limit: Duration,
+    /// What the first connection is read from and written to, where it does not come through
+    /// the socket.
+    pub first_connection: Option<(RawFd, RawFd)>,
 }
 
 impl AgentCommand<'_> {
@@ -63,6 +72,11 @@ impl AgentCommand<'_> {
         ];
         if rustix::process::getpid().is_init() {
             arguments.push("--namespace".into());
+        }
+        // Held until the agent has been started; then it alone has it.
+        let first_connection = self.first_connection.hand_over()?;
+        if let Some(connection) = &first_connection {
+            arguments.extend(["--first-connection".into(), connection.as_argument().into()]);
         }
         let mut agent =
             Command::new(own_program()).args(arguments).env_clear().stdin(Stdio::piped()).spawn()?;
@@ -101,6 +115,11 @@ pub fn run(options: AgentOptions) -> Result<ExitCode, InitError> {
     // An agent without its init would be one that nobody restarts or ends.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(InitError::kernel("parent-death signal"))?;
+    let first_connection = options
+        .first_connection
+        .map(FirstConnection::adopt)
+        .transpose()
+        .map_err(InitError::kernel("first connection"))?;
     let key = read_key()?;
     ignore_polite_signals();
     bound_memory();
@@ -124,13 +143,25 @@ pub fn run(options: AgentOptions) -> Result<ExitCode, InitError> {
         tokio::task::spawn_blocking(|| ()).await.map_err(io::Error::from)?;
         let listener = std::os::unix::net::UnixListener::from(listener);
         listener.set_nonblocking(true)?;
-        let incoming = UnixListenerStream::new(UnixListener::from_std(listener)?);
+        let socket = UnixListenerStream::new(UnixListener::from_std(listener)?);
+        let first = first_connection.map(open_pipes).transpose()?;
+        let incoming = tokio_stream::iter(first.map(|first| Ok(Either::Right(first))))
+            .chain(socket.map(|connection| connection.map(Either::Left)));
         Ok(Agent::new(config).serve(incoming).await)
     });
     match ended.map_err(InitError::kernel::<io::Error>("serving"))? {
         Ended::LeaseOver => Ok(ExitCode::from(crate::EXIT_LEASE_OVER)),
         Ended::NoMoreConnections => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// A connection over two pipes.
+fn open_pipes(connection: FirstConnection) -> io::Result<Join<pipe::Receiver, pipe::Sender>> {
+    let (input, output) = connection.into_parts();
+    for end in [&input, &output] {
+        fcntl_setfd(end, FdFlags::CLOEXEC)?;
+    }
+    Ok(tokio::io::join(pipe::Receiver::from_owned_fd(input)?, pipe::Sender::from_owned_fd(output)?))
 }
 
 /// Init writes it to standard input, which is empty for ever after.

@@ -1,12 +1,14 @@
 //! PID 1 of a sandbox.
 //!
 //! ```text
-//!  key from the environment (and scrubbed there) ─► loopback ─► socket ─► privileges dropped
-//!                                                                              │
-//!      ┌───────────────────────────────────────────────────────────────────────┘
+//!  key from the environment (and scrubbed there)
+//!    or from standard input ─► loopback ─► socket ─► privileges dropped
+//!                                                        │
+//!      ┌─────────────────────────────────────────────────┘
 //!      ▼
 //!  start the agent ─► wait ─┬─ an orphan ended ──────► reaped, wait on
-//!      ▲                    ├─ the agent ended ──────► pause (0.1 s doubling to 5 s) ──┐
+//!      ▲                    ├─ the agent ended ──────► its commands are ended;         │
+//!      │                    │                          pause (0.1 s doubling to 5 s) ──┤
 //!      │                    ├─ the lease is over ────► end everything, exit            │
 //!      │                    └─ SIGTERM or SIGINT ────► end everything, exit            │
 //!      └───────────────────────────────────────────────────────────────────────────────┘
@@ -15,6 +17,7 @@
 //! One thread, no runtime, nothing that can fail once the agent has been started. The socket
 //! is init's: connections made while the agent is down wait for the next one.
 
+mod abandoned;
 mod agent_process;
 mod capabilities;
 mod key;
@@ -23,6 +26,7 @@ mod loopback;
 mod restart;
 mod seccomp;
 mod signals;
+mod stdio;
 
 use std::ffi::OsStr;
 use std::io;
@@ -36,9 +40,11 @@ use rustix::process::{Pid, WaitOptions, WaitStatus};
 
 pub use agent_process::{AgentOptions, run as run_agent};
 
+use abandoned::Abandoned;
 use agent_process::AgentCommand;
 use restart::Restart;
 use signals::{Signals, Woken};
+use stdio::Untaken;
 
 /// How long processes have to comply with SIGTERM when everything is ended.
 const GRACE: Duration = Duration::from_secs(5);
@@ -67,13 +73,16 @@ pub struct Options {
     pub drop_capabilities: bool,
     /// Refuse the system calls that no program in a sandbox needs.
     pub seccomp: bool,
+    /// The key comes as the first line of standard input, and what follows there, with standard
+    /// output, is the first connection.
+    pub stdio: bool,
 }
 
 /// A step that failed. Nothing has been started then.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
-    /// There is no usable key in the environment.
-    #[error("{variable} must hold the sandbox's key as {digits} hexadecimal digits", variable = emergent_protocol::KEY_VARIABLE, digits = 2 * emergent_protocol::KEY_LENGTH)]
+    /// There is no usable key in the environment, nor on standard input.
+    #[error("{variable} (with --stdio: the first line of standard input) must hold the sandbox's key as {digits} hexadecimal digits", variable = emergent_protocol::KEY_VARIABLE, digits = 2 * emergent_protocol::KEY_LENGTH)]
     Key,
     /// The socket could not be made.
     #[error("{}: {source}", path.display())]
@@ -112,7 +121,10 @@ impl InitError {
 
 /// Runs until everything in the sandbox has ended. An error means that nothing was started.
 pub fn run(options: &Options) -> Result<ExitCode, InitError> {
-    let key = key::take()?;
+    let (key, first_connection) = match options.stdio {
+        true => stdio::take().map(|(key, connection)| (key, Some(connection)))?,
+        false => (key::take()?, None),
+    };
     if options.loopback {
         loopback::bring_up().map_err(InitError::kernel("loopback interface"))?;
     }
@@ -130,7 +142,8 @@ pub fn run(options: &Options) -> Result<ExitCode, InitError> {
         seccomp::install()?;
     }
     let signals = Signals::block().map_err(InitError::kernel("signal mask"))?;
-    let agent = AgentCommand { listener: &listener, options, key };
+    let first_connection = Untaken::new(first_connection);
+    let agent = AgentCommand { listener: &listener, options, key, first_connection };
     let first = agent.start().map_err(InitError::kernel("start of the agent"))?;
     watch(&signals, &agent, first);
     Ok(ExitCode::SUCCESS)
@@ -139,13 +152,11 @@ pub fn run(options: &Options) -> Result<ExitCode, InitError> {
 /// Returns when everything has ended.
 fn watch(signals: &Signals, agent: &AgentCommand<'_>, first: Pid) {
     let mut restart = Restart::default();
+    let mut abandoned = Abandoned::default();
     let mut state = AgentState::Running { pid: first, since: Instant::now() };
     loop {
-        let due = match state {
-            AgentState::Running { .. } => None,
-            AgentState::Due { at } => Some(at.saturating_duration_since(Instant::now())),
-        };
-        match signals.wait(due) {
+        let due = state.due().into_iter().chain(abandoned.due()).min();
+        match signals.wait(due.map(|at| at.saturating_duration_since(Instant::now()))) {
             Woken::Child => {
                 for (pid, status) in ended_children() {
                     let AgentState::Running { pid: agent_pid, since } = state else { continue };
@@ -161,16 +172,19 @@ fn watch(signals: &Signals, agent: &AgentCommand<'_>, first: Pid) {
                         "emergent-agent: the agent ended (code {code:?}, signal {signal:?}), restart in {pause:?}"
                     );
                     state = AgentState::Due { at: Instant::now() + pause };
+                    abandoned.ask();
                 }
             }
             Woken::Terminate => return end_everything(),
-            Woken::TimeUp => {
-                state = match agent.start() {
-                    Ok(pid) => AgentState::Running { pid, since: Instant::now() },
-                    // Out of processes or memory: so is the sandbox, for now.
-                    Err(_) => AgentState::Due { at: Instant::now() + restart.after(Duration::ZERO) },
-                };
-            }
+            Woken::TimeUp => {}
+        }
+        abandoned.kill_when_due();
+        if state.due().is_some_and(|at| at <= Instant::now()) {
+            state = match agent.start() {
+                Ok(pid) => AgentState::Running { pid, since: Instant::now() },
+                // Out of processes or memory: so is the sandbox, for now.
+                Err(_) => AgentState::Due { at: Instant::now() + restart.after(Duration::ZERO) },
+            };
         }
     }
 }
@@ -179,6 +193,16 @@ fn watch(signals: &Signals, agent: &AgentCommand<'_>, first: Pid) {
 enum AgentState {
     Running { pid: Pid, since: Instant },
     Due { at: Instant },
+}
+
+impl AgentState {
+    /// When an agent is to be started.
+    fn due(self) -> Option<Instant> {
+        match self {
+            Self::Running { .. } => None,
+            Self::Due { at } => Some(at),
+        }
+    }
 }
 
 /// Reaps everything that has ended: the agent, and orphans that came to init.

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use crate::agent::Shared;
 use crate::error::CallError;
-use crate::exec::{Command, End, OomCount, Plan, Status, Tree, drain, pump};
+use crate::exec::{Before, Command, End, Plan, Status, Tree, drain, pump};
 
 use ring::Ring;
 
@@ -124,9 +124,9 @@ pub(crate) async fn start(
     if shared.processes.lock().running() >= MAX_RUNNING {
         return Err(CallError::TooMany { what: "background processes", limit: MAX_RUNNING });
     }
-    let plan = Plan::new(shared, request.command)?;
+    let plan = Plan::new(shared, request.command)?.lasting();
     let title = plan.title.chars().take(MAX_TITLE_CHARS).collect();
-    let oom_before = shared.oom.read();
+    let before = Before::now(shared);
     let command = shared.launcher.launch(plan).await?;
     let Command { pid, tree, status, stdout, stderr } = command;
     let process = Arc::new(Process {
@@ -139,7 +139,7 @@ pub(crate) async fn start(
         stderr: Arc::default(),
     });
     let id = shared.processes.lock().add(process.clone());
-    tokio::spawn(accompany(shared.clone(), process, oom_before, Outputs { status, stdout, stderr }));
+    tokio::spawn(accompany(shared.clone(), process, before, Outputs { status, stdout, stderr }));
     Ok(v1::StartProcessResponse { process_id: id, pid })
 }
 
@@ -170,7 +170,7 @@ struct Outputs {
 
 /// Keeps what a process prints and notes its end. Followers are told of the end after it was
 /// noted; what children print later is kept too.
-async fn accompany(shared: Arc<Shared>, process: Arc<Process>, oom_before: OomCount, outputs: Outputs) {
+async fn accompany(shared: Arc<Shared>, process: Arc<Process>, before: Before, outputs: Outputs) {
     let Outputs { status, mut stdout, mut stderr } = outputs;
     let mut sinks = (process.stdout.clone(), process.stderr.clone());
     let (exit, stdout_end, stderr_end) = tokio::join!(
@@ -178,7 +178,7 @@ async fn accompany(shared: Arc<Shared>, process: Arc<Process>, oom_before: OomCo
         pump(&mut stdout, status.clone(), &mut sinks.0),
         pump(&mut stderr, status, &mut sinks.1),
     );
-    let oom_killed = shared.oom.struck_since(oom_before, exit);
+    let oom_killed = before.was_hit(&shared, &process.tree);
     process.set_exit(v1::Exit { code: exit.code, signal: exit.signal, oom_killed });
     shared.processes.lock().forget_surplus();
     process.stdout.finish();

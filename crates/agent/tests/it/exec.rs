@@ -83,6 +83,21 @@ async fn a_command_longer_than_an_argument_can_be() {
     assert_eq!(client.sh("ls -A").await, "", "nothing is left in the workspace");
 }
 
+/// Around the longest argument there can be, and up to the longest request.
+#[tokio::test]
+async fn a_command_of_any_length() {
+    let sandbox = Sandbox::start();
+    let mut client = sandbox.client().await;
+    for length in [(128 << 10) - 2, (128 << 10) - 1, 128 << 10, 1 << 20, 15 << 20] {
+        let end = "; echo $? -; exit 4";
+        let text = format!(": {}{end}", "y".repeat(length - end.len() - 2));
+        assert_eq!(text.len(), length);
+        let exited = client.run(&text).await;
+        assert_eq!(text_of(exited.stdout.as_ref()), "0 -\n", "{length}");
+        assert_eq!(exited.exit.expect("an exit").code, 4, "{length}");
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_run_is_refused_with_a_reason() {
     let sandbox = Sandbox::start();
@@ -117,6 +132,12 @@ async fn what_cannot_run_is_refused_with_a_reason() {
         let (seen, details) = failure(&refused.expect_err("refused"));
         assert_eq!(seen, code, "{details:?}");
         assert!(details.message.contains(part), "{details:?} does not name {part}");
+        let field = match part {
+            "no/such" | "plain" if code == invalid => "workdir",
+            "nobody-at-all" => "user",
+            _ => continue,
+        };
+        assert_eq!(details.field, field, "{details:?}");
     }
     let too_long = v1::ExecRequest { timeout_ms: u64::MAX, ..exec_request("touch ran") };
     assert_eq!(failure(&client.exec(too_long).await.expect_err("refused")).0, invalid);

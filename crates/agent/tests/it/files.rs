@@ -7,7 +7,7 @@ use std::time::Duration;
 use emergent_protocol::v1::read_page_response::Content;
 use emergent_protocol::{FailureCode, v1};
 
-use crate::support::{Sandbox, eventually, failure, write_parts};
+use crate::support::{Binary, BinaryOptions, Sandbox, eventually, failure, write_parts};
 
 /// Proves: DESIGN-4.4
 #[tokio::test]
@@ -41,9 +41,13 @@ async fn a_write_that_breaks_off_changes_nothing() {
     for part in write_parts(header.clone(), b"half of the new") {
         parts.send(part).await.expect("is read");
     }
+    // Files that are being written, whether they have a name or not.
     let temporaries = || {
+        let open = fs::read_dir("/proc/self/fd").expect("readable").flatten();
+        let open = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+        let below = |path: &std::path::PathBuf| path.parent() == Some(sandbox.workspace());
         let entries = fs::read_dir(sandbox.workspace()).expect("readable").flatten();
-        entries.filter(|entry| entry.file_name() != "file").count()
+        open.filter(below).count().max(entries.filter(|entry| entry.file_name() != "file").count())
     };
     eventually("the write has begun", || async { temporaries() == 1 }).await;
     call.abort();
@@ -87,11 +91,9 @@ async fn mode_owner_and_links() {
         ((0o755, 65534, 65534), b"through".to_vec())
     );
     assert!(sandbox.path("link").is_symlink());
-    let link =
-        client.stub.stat(v1::StatRequest { path: "link".to_owned() }).await.expect("stats").into_inner();
+    let link = client.stub.stat(stat_request("link")).await.expect("stats").into_inner();
     assert_eq!((link.kind(), link.target.as_str()), (v1::FileKind::Symlink, "new/file"));
-    let file =
-        client.stub.stat(v1::StatRequest { path: "new/file".to_owned() }).await.expect("stats").into_inner();
+    let file = client.stub.stat(stat_request("new/file")).await.expect("stats").into_inner();
     assert_eq!((file.kind(), file.size, file.mode, file.uid), (v1::FileKind::File, 7, 0o755, 65534));
     assert!(file.modified_unix_ms > 1_600_000_000_000);
     let bad = v1::WriteFileHeader { mode: 0o10_0644, ..header("x") };
@@ -207,4 +209,40 @@ async fn odd_names_are_names() {
         assert_eq!(client.read(name, 0, 0).await.expect("reads"), name.as_bytes(), "{name:?}");
     }
     assert!(!sandbox.path("pwned").exists());
+}
+
+fn stat_request(path: &str) -> v1::StatRequest {
+    v1::StatRequest { path: path.to_owned(), follow_links: false }
+}
+
+/// What an agent was writing when it was killed is gone with it.
+#[tokio::test]
+async fn a_killed_agent_leaves_nothing_of_a_write() {
+    let binary = Binary::start(BinaryOptions::default()).await;
+    let client = binary.client().await;
+    let workspace = binary.workspace();
+    fs::write(workspace.join("file"), "old").expect("writable");
+    let header = v1::WriteFileHeader { path: "file".to_owned(), ..Default::default() };
+    let (parts, stream) = tokio::sync::mpsc::channel(4);
+    let mut stub = client.stub.clone();
+    let call = tokio::spawn(async move {
+        stub.write_file(tokio_stream::wrappers::ReceiverStream::new(stream)).await.map(drop)
+    });
+    for part in write_parts(header, &[b'x'; 100_000]) {
+        parts.send(part).await.expect("is read");
+    }
+    let agent = binary.agent_pid().expect("an agent");
+    let writes = || {
+        let open = fs::read_dir(format!("/proc/{agent}/fd")).into_iter().flatten().flatten();
+        let mut open = open.filter_map(|entry| fs::metadata(entry.path()).ok());
+        open.any(|file| file.is_file() && file.len() == 100_000)
+    };
+    eventually("the write is under way", || async { writes() }).await;
+    let process = rustix::process::Pid::from_raw(agent.try_into().expect("a pid")).expect("a pid");
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).expect("killed");
+    call.await.expect("no panic").expect_err("the call has failed");
+    let names: Vec<_> =
+        fs::read_dir(&workspace).expect("readable").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(names, ["file"]);
+    assert_eq!(fs::read(workspace.join("file")).expect("there"), b"old");
 }

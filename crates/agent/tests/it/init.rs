@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use emergent_protocol::v1;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Binary, BinaryOptions, KEY, eventually, is_alive, line_of, shell};
+use crate::support::{Binary, BinaryOptions, KEY, eventually, exec_request, is_alive, line_of, shell};
 
 fn kill(pid: u32) {
     let pid = Pid::from_raw(pid.cast_signed()).expect("a process");
@@ -66,6 +66,39 @@ async fn an_agent_that_dies_is_started_again() {
         eventually("it has ended", || async { !is_alive(&agent.to_string()) }).await;
     }
     assert!(started.elapsed() > Duration::from_millis(500), "{:?}", started.elapsed());
+}
+
+/// Whoever waited for them is gone: nobody else would end them, or ever count their time.
+#[tokio::test]
+async fn commands_of_an_agent_that_died_are_ended() {
+    let binary = Binary::start(BinaryOptions::default()).await;
+    let mut client = binary.client().await;
+    let request = v1::StartProcessRequest { command: Some(shell("echo $$ > background; exec sleep 600")) };
+    client.stub.start_process(request).await.expect("starts");
+    // One that listens, and one that does not and has children elsewhere.
+    let polite = "trap 'echo > bye; exit' TERM; echo $$ > polite; sleep 601 & wait";
+    let deaf = "trap '' TERM; (setsid bash -c 'trap \"\" TERM; echo $$ > hidden; sleep 602; sleep 603' &); \
+                echo $$ > deaf; sleep 604; sleep 605";
+    let mut calls = Vec::new();
+    for text in [polite, deaf] {
+        calls.push(client.stub.exec(exec_request(text)).await.expect("starts"));
+    }
+    let pid = async |name: &str| line_of(&binary.workspace().join(name)).await;
+    let (background, polite) = (pid("background").await, pid("polite").await);
+    let deaf = [pid("deaf").await, pid("hidden").await];
+    kill(binary.agent_pid().expect("an agent"));
+    let died = Instant::now();
+    eventually("it was asked", || async { binary.workspace().join("bye").exists() && !is_alive(&polite) })
+        .await;
+    assert!(died.elapsed() < Duration::from_secs(2), "{:?}", died.elapsed());
+    assert!(deaf.iter().all(|pid| is_alive(pid)));
+    // Meanwhile there is another agent, whose commands are none of this.
+    let mut client = binary.client().await;
+    let (slept, ()) = tokio::join!(client.sh("sleep 7; echo slept"), async {
+        eventually("the deaf are killed", || async { !deaf.iter().any(|pid| is_alive(pid)) }).await;
+    });
+    assert_eq!(slept, "slept");
+    assert!(is_alive(&background));
 }
 
 #[tokio::test]

@@ -1,8 +1,10 @@
 //! The agent at its boundary: every call over a real HTTP/2 connection, and the binary in every
 //! mode.
 
+mod edit;
 mod exec;
 mod files;
+mod git;
 mod hello;
 mod init;
 mod kill;
@@ -15,3 +17,5 @@ mod seccomp;
 mod space;
 mod streams;
 mod support;
+mod terminal;
+mod tunnel;

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use emergent_protocol::v1;
 
-use crate::support::{Binary, BinaryOptions, Sandbox, exec_request, finish, resident_bytes};
+use crate::support::{
+    Binary, BinaryOptions, Sandbox, eventually, exec_request, finish, resident_bytes, shell,
+};
 
 #[tokio::test]
 async fn head_and_tail_are_kept() {
@@ -87,7 +89,9 @@ async fn a_gibibyte_costs_no_memory_and_no_time_of_others() {
         calls += 1;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let stdout = flood.await.expect("no panic").expect("runs").stdout.expect("a capture");
+    let exited = flood.await.expect("no panic").expect("runs");
+    remove_output(&exited.output_file);
+    let stdout = exited.stdout.expect("a capture");
     assert_eq!(stdout.total_bytes, (1 << 30) + 4);
     assert!(stdout.tail.ends_with(b"\0end\n"));
     let grown = resident_bytes(agent).saturating_sub(before);
@@ -95,4 +99,63 @@ async fn a_gibibyte_costs_no_memory_and_no_time_of_others() {
     assert!(calls >= 10, "the flood was over after {calls} calls");
     // Generous: this machine may have a single core for all three.
     assert!(slowest < Duration::from_millis(500), "another call took {slowest:?}");
+}
+
+/// The real binary keeps output where a sandbox has it, so here it is this machine.
+fn remove_output(path: &str) {
+    let path = std::path::Path::new(path);
+    let size = std::fs::metadata(path).map_or(0, |file| file.len());
+    let _ = std::fs::remove_file(path);
+    let folders = path.ancestors().skip(1).take(2);
+    folders.for_each(|folder| drop(std::fs::remove_dir(folder)));
+    assert!(size > 1 << 20, "{} holds {size} bytes", path.display());
+}
+
+/// Proves that the whole output is in a file, both streams in the order they came.
+#[tokio::test]
+async fn the_whole_output_is_in_a_file() {
+    let sandbox = Sandbox::start();
+    let mut client = sandbox.client().await;
+    let little = client.run("head -c 51200 /dev/zero; head -c 51200 /dev/zero >&2").await;
+    assert_eq!(little.output_file, "", "the captures hold everything");
+    let text = "echo first; sleep 0.1; echo second >&2; sleep 0.1; seq 1 200000; sleep 0.1; echo last >&2";
+    for stream_output in [false, true] {
+        let request = v1::ExecRequest { stream_output, ..exec_request(text) };
+        let exited = client.exec(request).await.expect("runs");
+        assert!(
+            exited.output_file.starts_with('/') && !exited.output_file_truncated,
+            "{}",
+            exited.output_file
+        );
+        assert!(!exited.output_file.starts_with(&sandbox.workspace().display().to_string()));
+        let kept = std::fs::read_to_string(&exited.output_file).expect("is there");
+        assert!(kept.starts_with("first\nsecond\n1\n2\n") && kept.ends_with("\n200000\nlast\n"));
+        assert_eq!(kept.lines().count(), 200_003);
+    }
+    // Its owner may read it, and nobody else.
+    let command = v1::Command { user: "nobody".to_owned(), workdir: "/".to_owned(), ..shell("seq 1 100000") };
+    let request = v1::ExecRequest { command: Some(command), ..exec_request("") };
+    let exited = client.exec(request).await.expect("runs");
+    let seen = client.sh(&format!("stat -c '%u %a' {}", exited.output_file)).await;
+    assert_eq!(seen, "65534 600");
+}
+
+/// A caller that goes away leaves no file, and neither does a folder that cannot be made.
+#[tokio::test]
+async fn no_file_is_left_and_none_is_needed() {
+    let sandbox = Sandbox::start();
+    let mut client = sandbox.client().await;
+    let mut printing =
+        client.stub.exec(exec_request("seq 1 100000; sleep 60")).await.expect("starts").into_inner();
+    let folder = sandbox.output.path().join("output/0");
+    let files = || std::fs::read_dir(&folder).map_or(0, Iterator::count);
+    printing.message().await.expect("starts");
+    eventually("a file is begun", || async { files() == 1 }).await;
+    drop(printing);
+    eventually("it is removed", || async { files() == 0 }).await;
+    let nowhere = Sandbox::start_with(|config| config.output_folder = "/proc/no-such/output".into());
+    let exited = nowhere.client().await.run("seq 1 100000; exit 3").await;
+    assert_eq!((exited.exit.expect("an exit").code, exited.output_file.as_str()), (3, ""));
+    assert!(exited.stdout.expect("a capture").total_bytes > 500_000);
+    sandbox.end().await;
 }

@@ -156,3 +156,19 @@ async fn ordinary_programs_work() {
         assert_eq!(exited.exit.expect("an exit").code, 0, "{name}: {said}");
     }
 }
+
+/// The limit is what it was, whatever a program does; and a program that lowers it goes on.
+#[tokio::test]
+async fn the_limit_of_core_dumps_stays() {
+    let binary = Binary::start(options()).await;
+    let mut client = binary.client().await;
+    let script = "python3 -c '
+import resource
+before = resource.getrlimit(resource.RLIMIT_CORE)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+assert resource.getrlimit(resource.RLIMIT_CORE) == before != (0, 0), before
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+assert resource.getrlimit(resource.RLIMIT_NOFILE) == (100, 100)
+print(True)'";
+    assert_eq!(client.sh(script).await, "True");
+}

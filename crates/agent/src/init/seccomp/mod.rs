@@ -1,6 +1,6 @@
 //! The system calls a sandbox may make.
 //!
-//! Three filters, all inherited by everything in the sandbox:
+//! Four filters, all inherited by everything in the sandbox:
 //!
 //! 1. **Only known calls** ([`allowed`]). Any other number is answered ENOSYS, as by an older
 //!    kernel: programs then do without, where EPERM would make them give up. So a system call
@@ -10,10 +10,12 @@
 //!    This includes allowed calls with arguments that are not.
 //! 3. **Sockets of a few families** ([`sockets`]): the others are answered EAFNOSUPPORT, as by a
 //!    kernel built without them. Much kernel code that hardly anybody tests is behind them.
+//! 4. **No other limit of core dumps** ([`core_dumps`]): answered as if it were done.
 //!
 //! A program of another architecture (32-bit x86) is killed: its calls have other numbers.
 
 mod allowed;
+mod core_dumps;
 mod refused;
 mod sockets;
 
@@ -38,13 +40,14 @@ pub(super) fn install() -> Result<(), InitError> {
     Ok(())
 }
 
-fn programs() -> Result<[BpfProgram; 3], Error> {
+fn programs() -> Result<[BpfProgram; 4], Error> {
     let refuse = |errno: libc::c_int| SeccompAction::Errno(errno.unsigned_abs());
     let only_known = allowed::calls().map(|call| (call, Vec::new())).collect();
     Ok([
         compile(only_known, refuse(libc::ENOSYS), SeccompAction::Allow)?,
         compile(refused::rules()?, SeccompAction::Allow, refuse(libc::EPERM))?,
         compile(sockets::rules()?, SeccompAction::Allow, refuse(libc::EAFNOSUPPORT))?,
+        compile(core_dumps::rules()?, SeccompAction::Allow, refuse(0))?,
     ])
 }
 

@@ -6,7 +6,7 @@ mod process;
 
 pub(crate) use cgroup::Cgroup;
 pub(crate) use client::{
-    Client, KEY, connect, exec_request, failure, finish, hello, shell, text_of, write_parts,
+    Client, Failed, KEY, connect, exec_request, failure, finish, hello, shell, text_of, write_parts,
 };
 pub(crate) use process::{Binary, BinaryOptions, resident_bytes};
 
@@ -27,6 +27,8 @@ pub(crate) struct Sandbox {
     pub(crate) agent: Agent,
     pub(crate) serving: JoinHandle<Ended>,
     workspace: tempfile::TempDir,
+    /// Where output files go.
+    pub(crate) output: tempfile::TempDir,
     connections: mpsc::Sender<io::Result<UnixStream>>,
 }
 
@@ -37,7 +39,9 @@ impl Sandbox {
 
     pub(crate) fn start_with(configure: impl FnOnce(&mut Config)) -> Self {
         let workspace = tempfile::tempdir().expect("a temporary folder");
+        let output = tempfile::tempdir().expect("a temporary folder");
         let mut config = Config::new(workspace.path(), KEY);
+        config.output_folder = output.path().join("output");
         configure(&mut config);
         let agent = Agent::new(config);
         let (connections, incoming) = mpsc::channel(16);
@@ -45,7 +49,7 @@ impl Sandbox {
             let agent = agent.clone();
             async move { agent.serve(ReceiverStream::new(incoming)).await }
         });
-        Self { agent, serving, workspace, connections }
+        Self { agent, serving, workspace, output, connections }
     }
 
     /// A connection that has not greeted.

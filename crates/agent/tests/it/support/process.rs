@@ -113,7 +113,7 @@ impl Binary {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let parent = stat.rsplit(')').next().unwrap_or_default().split_whitespace().nth(1);
             let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let is_supervisor = stat.contains("(supervisor)");
+            let is_supervisor = stat.contains("(supervisor");
             !is_supervisor
                 && parent == Some(init.as_str())
                 && arguments.split(|byte| *byte == 0).nth(1) == Some(b"serve")
