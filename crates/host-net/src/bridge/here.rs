@@ -1,0 +1,228 @@
+//! The rules on this host: put in place, compared, put right, removed.
+//!
+//! ```text
+//!  apply_here ─► tables ─► the bridge shows its packets ─► accepts in other firewalls ─► InPlace
+//!                                                                                          │
+//!            is_untouched (a number of the kernel's) ─ no ─► repair, or verify_here ◄──────┘
+//! ```
+
+use std::fmt;
+
+use emergent_types::InstallationId;
+
+use crate::bridge::link::Bridge;
+use crate::bridge::rules::FAMILIES;
+use crate::bridge::{BridgeRules, Separation};
+use crate::command::{self, block_on};
+use crate::error::NetworkError;
+use crate::firewall::{self, Passage};
+use crate::names::bridge_table_name;
+use crate::netlink::Netlink;
+use crate::network::Repair;
+use crate::rules::{Listing, copy_name, delete, replace};
+use crate::watch::generation;
+
+/// Rules that are in place on this host. All methods block and must be called where that is
+/// allowed. The rules stay when this is dropped.
+#[derive(Debug)]
+pub struct InPlace {
+    rules: BridgeRules,
+    separation: Separation,
+    /// What the kernel showed when they had just been put there.
+    listed: Listed,
+    /// How often the kernel's rules had been changed then.
+    generation: u32,
+}
+
+/// Something that is not as it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flaw {
+    /// There is no such bridge with such an address in this network namespace: the network is not
+    /// made yet, or its engine is somewhere else.
+    NoBridge,
+    /// Ports of the bridge are kept apart by addresses alone.
+    PacketsNotShown,
+    /// The tables are changed or gone.
+    Rules,
+    /// An accept in another firewall is missing or too many.
+    Accepts,
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoBridge => "the containers' bridge is not on this host",
+            Self::PacketsNotShown => {
+                "the kernel cannot tell the ports of the containers' bridge from others and has no \
+                 br_netfilter; load that module"
+            }
+            Self::Rules => "the rules of the containers' bridge are changed or gone",
+            Self::Accepts => "another firewall's accepts for the containers' bridge are changed or gone",
+        })
+    }
+}
+
+/// Both tables.
+#[derive(Debug, PartialEq, Eq)]
+struct Listed(Vec<Option<Listing>>);
+
+impl Listed {
+    async fn of(installation: InstallationId) -> Result<Self, NetworkError> {
+        let table = bridge_table_name(installation);
+        let mut listings = Vec::new();
+        for family in FAMILIES {
+            listings.push(Listing::of_table(family, &table).await?);
+        }
+        Ok(Self(listings))
+    }
+}
+
+impl BridgeRules {
+    /// Whether this host takes the rules, and if not, why. Changes nothing.
+    pub fn enforceable_here(&self) -> Result<(), String> {
+        if !rustix::process::geteuid().is_root() {
+            return Err("the server is not root, which the network rules of containers need".to_owned());
+        }
+        if command::find("nft").is_none() {
+            return Err("nft is not installed; install the package nftables".to_owned());
+        }
+        block_on(self.best()).map(drop).map_err(|error| {
+            format!(
+                "the kernel does not take the network rules, which need CAP_NET_ADMIN and nftables: {error}"
+            )
+        })
+    }
+
+    /// Puts the rules in place; earlier ones are replaced in one step. To be called when the
+    /// network is made and before its first container, at every start of the server, and when what
+    /// they depend on has changed. Blocks.
+    ///
+    /// No container may be connected before [`InPlace::verify_here`] finds nothing: where the network is
+    /// not made yet, or its engine is somewhere else, or the kernel cannot keep ports apart, the rules
+    /// are in place all the same.
+    pub fn apply_here(&self) -> Result<InPlace, NetworkError> {
+        block_on(async {
+            let separation = self.best().await?;
+            let listed = self.put_in_place(separation).await?;
+            let mut in_place = InPlace { rules: self.clone(), separation, listed, generation: 0 };
+            in_place.settle().await?;
+            Ok(in_place)
+        })
+    }
+
+    /// The best form of the rules that the kernel takes.
+    async fn best(&self) -> Result<Separation, NetworkError> {
+        let check =
+            async |separation| command::run("nft", &["-c", "-f", "-"], &self.script(separation)).await;
+        match check(Separation::ByBridge).await {
+            Ok(_) => Ok(Separation::ByBridge),
+            Err(NetworkError::Refused { .. }) => {
+                check(Separation::ByAddress).await.map(|_| Separation::ByAddress)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn put_in_place(&self, separation: Separation) -> Result<Listed, NetworkError> {
+        let table = bridge_table_name(self.installation);
+        replace(&FAMILIES, &table, &self.script(separation)).await?;
+        Listed::of(self.installation).await
+    }
+
+    async fn bridge(&self, netlink: &Netlink) -> Result<Option<Bridge>, NetworkError> {
+        Bridge::find(netlink, &self.link(), self.subnets.gateway4().into()).await
+    }
+
+    /// Firewalls of others on this host that may drop what containers send, with what to do about
+    /// it.
+    pub fn obstacles_here(&self) -> Vec<String> {
+        block_on(async { Ok(firewall::obstacles(&Passage::of_bridge(self.installation)).await) })
+            .unwrap_or_default()
+    }
+}
+
+impl InPlace {
+    /// The rules.
+    pub fn rules(&self) -> &BridgeRules {
+        &self.rules
+    }
+
+    /// How the bridge's ports are kept apart.
+    pub fn separation(&self) -> Separation {
+        self.separation
+    }
+
+    /// Whether nobody has changed any rule of the kernel's since. Takes some microseconds. What it
+    /// does not see (an older firewall's tables, settings of the bridge) is found by a closer look.
+    pub fn is_untouched(&self) -> bool {
+        generation().ok() == Some(self.generation)
+    }
+
+    /// Compares everything with what it should be. Changes nothing.
+    pub fn verify_here(&self) -> Result<Vec<Flaw>, NetworkError> {
+        block_on(async {
+            let mut flaws = Vec::new();
+            match self.rules.bridge(&Netlink::open()?).await? {
+                None => flaws.push(Flaw::NoBridge),
+                Some(bridge) if self.separation == Separation::ByAddress && !bridge.shows_packets => {
+                    flaws.push(Flaw::PacketsNotShown);
+                }
+                Some(_) => {}
+            }
+            if Listed::of(self.rules.installation).await? != self.listed {
+                flaws.push(Flaw::Rules);
+            }
+            if !firewall::is_open(&Passage::of_bridge(self.rules.installation)).await {
+                flaws.push(Flaw::Accepts);
+            }
+            Ok(flaws)
+        })
+    }
+
+    /// Puts right what somebody else has changed.
+    pub fn repair(&mut self) -> Result<Repair, NetworkError> {
+        block_on(async {
+            let rules = Listed::of(self.rules.installation).await? != self.listed;
+            if rules {
+                self.listed = self.rules.put_in_place(self.separation).await?;
+            }
+            let accepts = self.settle().await?;
+            Ok(Repair { rules, accepts })
+        })
+    }
+
+    /// What comes after the tables. Returns whether accepts had to be changed.
+    async fn settle(&mut self) -> Result<bool, NetworkError> {
+        if self.separation == Separation::ByAddress {
+            let netlink = Netlink::open()?;
+            if let Some(bridge) = self.rules.bridge(&netlink).await? {
+                bridge.show_packets(&netlink).await?;
+            }
+        }
+        let accepts = firewall::ensure(&Passage::of_bridge(self.rules.installation)).await?;
+        self.generation = generation().map_err(NetworkError::system("generation of rules"))?;
+        let whole = self.listed.0.iter().all(Option::is_some);
+        if whole && Listed::of(self.rules.installation).await? == self.listed {
+            return Ok(accepts);
+        }
+        Err(NetworkError::Unenforceable(
+            "somebody else changes the rules of the containers' bridge".to_owned(),
+        ))
+    }
+}
+
+/// Removes the rules of an installation's bridge from this host; none at all is success. For when
+/// the network is gone: containers on the bridge would be without rules. Blocks.
+pub fn remove_here(installation: InstallationId) -> Result<(), NetworkError> {
+    if command::find("nft").is_none() {
+        return Ok(());
+    }
+    block_on(async {
+        firewall::remove(&Passage::of_bridge(installation)).await?;
+        let table = bridge_table_name(installation);
+        for name in [copy_name(&table), table] {
+            delete(&FAMILIES, &name).await?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,9 @@
+//! Containers on one bridge: rules by the crate itself and by the script for a helper.
+
+mod coexistence;
+mod containers;
+mod egress;
+mod engine;
+mod helper;
+mod names;
+mod neighbours;
