@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut inserts = Vec::new();
     for row in &rows {
         let started = Instant::now();
-        store.insert_workspace(row, u32::MAX).await?;
+        store.insert_workspace(row, u32::MAX, None).await?;
         inserts.push(started.elapsed());
     }
     report("insert_workspace", inserts);
@@ -123,6 +123,7 @@ fn row(number: usize) -> WorkspaceRow {
         error: None,
         resume_attempts: 0,
         acknowledged: false,
+        named_demands: None,
     }
 }
 

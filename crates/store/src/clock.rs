@@ -17,7 +17,7 @@ pub(crate) fn from_millis(millis: i64) -> Result<OffsetDateTime, time::error::Co
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000)
 }
 
-fn to_stored_precision(instant: OffsetDateTime) -> OffsetDateTime {
+pub(crate) fn to_stored_precision(instant: OffsetDateTime) -> OffsetDateTime {
     // Whatever was a valid instant stays one when its digits are cut.
     from_millis(to_millis(instant)).unwrap_or(instant)
 }

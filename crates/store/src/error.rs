@@ -32,6 +32,16 @@ pub enum Operation {
     CountActive,
     InsertToken(TokenId),
     FindTokenByHash,
+    GetToken(TokenId),
+    ListTokens,
+    RevokeToken(TokenId),
+    ReleaseIdempotencyKey(WorkspaceId),
+    PruneIdempotencyKeys,
+    AppendAudit { count: usize },
+    FinishAudit { count: usize },
+    ListAudit,
+    PruneAudit,
+    InterruptRunningAudit,
 }
 
 impl fmt::Display for Operation {
@@ -51,6 +61,16 @@ impl fmt::Display for Operation {
             Self::CountActive => f.write_str("count active workspaces"),
             Self::InsertToken(id) => write!(f, "insert token {id}"),
             Self::FindTokenByHash => f.write_str("find a token"),
+            Self::GetToken(id) => write!(f, "get token {id}"),
+            Self::ListTokens => f.write_str("list tokens"),
+            Self::RevokeToken(id) => write!(f, "revoke token {id}"),
+            Self::ReleaseIdempotencyKey(id) => write!(f, "release the idempotency key of workspace {id}"),
+            Self::PruneIdempotencyKeys => f.write_str("forget old idempotency keys"),
+            Self::AppendAudit { count } => write!(f, "write {count} entries to the audit log"),
+            Self::FinishAudit { count } => write!(f, "finish {count} entries of the audit log"),
+            Self::ListAudit => f.write_str("list the audit log"),
+            Self::PruneAudit => f.write_str("remove old entries of the audit log"),
+            Self::InterruptRunningAudit => f.write_str("mark interrupted entries of the audit log"),
         }
     }
 }
@@ -64,13 +84,30 @@ pub enum StoreError {
         /// What was asked.
         operation: Operation,
     },
+    /// The database is away, or does not answer in time. A write may have been done or not:
+    /// whoever has to know must look when it is back.
+    #[error("cannot {operation}: the database does not answer")]
+    Unavailable {
+        /// What was asked.
+        operation: Operation,
+        /// What is known about it.
+        #[source]
+        cause: Cause,
+    },
+    /// Another server uses this database now. What this one knows is out of date, so it does
+    /// not write any more.
+    #[error("cannot {operation}: another server has taken over the database; this one has to be restarted")]
+    Superseded {
+        /// What was asked.
+        operation: Operation,
+    },
     /// There is no room for a write.
     #[error("cannot {operation}: the disk of the database is full")]
     DiskFull {
         /// What was asked.
         operation: Operation,
     },
-    /// The file is not what SQLite wrote.
+    /// What is kept is not what was written.
     #[error("cannot {operation}: the database is damaged: {detail}")]
     Damaged {
         /// What was asked.
@@ -121,8 +158,9 @@ impl StoreError {
     /// Whether the same call may succeed later without anything being repaired.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Busy { .. } | Self::DiskFull { .. } => true,
-            Self::Damaged { .. }
+            Self::Busy { .. } | Self::Unavailable { .. } | Self::DiskFull { .. } => true,
+            Self::Superseded { .. }
+            | Self::Damaged { .. }
             | Self::Closed { .. }
             | Self::UnreadableRow { .. }
             | Self::UnwritableValue { .. }
@@ -135,12 +173,18 @@ impl StoreError {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another server uses this database.
-    #[error("{} is already in use{}", .path.display(), by_process(.pid))]
+    #[error("{database} is already in use{}", by(.holder))]
     AlreadyInUse {
         /// The database.
-        path: PathBuf,
-        /// The process that holds it, where it could be found out.
-        pid: Option<u32>,
+        database: String,
+        /// Who uses it, where it could be found out.
+        holder: Option<String>,
+    },
+    /// What names the database is not something that can be opened.
+    #[error("not the URL of a database: {reason}")]
+    InvalidUrl {
+        /// What is wrong with it. The URL itself may hold a password.
+        reason: String,
     },
     /// The file or its lock cannot be made or opened.
     #[error("cannot open {}", .path.display())]
@@ -151,53 +195,63 @@ pub enum OpenError {
         #[source]
         cause: std::io::Error,
     },
+    /// The server does not prove who it is, or does not encrypt.
+    #[error(
+        "{database} cannot be trusted: no TLS connection as `sslmode` and `sslrootcert` of its URL demand"
+    )]
+    Untrusted {
+        /// The database.
+        database: String,
+        /// What is wrong with its certificate.
+        #[source]
+        cause: Cause,
+    },
     /// Not a database at all.
-    #[error("{} is not an SQLite database", .path.display())]
+    #[error("{database} is not an SQLite database")]
     NotADatabase {
-        /// The file.
-        path: PathBuf,
+        /// The database.
+        database: String,
     },
     /// A database of another program.
-    #[error("{} is a database of another program", .path.display())]
+    #[error("{database} is a database of another program")]
     ForeignDatabase {
-        /// The file.
-        path: PathBuf,
+        /// The database.
+        database: String,
     },
     /// The file is not what SQLite wrote.
-    #[error("{} is damaged: {detail}", .path.display())]
+    #[error("{database} is damaged: {detail}")]
     Damaged {
-        /// The file.
-        path: PathBuf,
+        /// The database.
+        database: String,
         /// What was found.
         detail: String,
     },
     /// Written by a later version of this program.
     #[error(
-        "{} has schema version {found}, but this version of the program knows up to {known}: \
-         use the newer version, or restore the database from a backup",
-        .path.display()
+        "{database} has schema version {found}, but this version of the program knows up to {known}: \
+         use the newer version, or restore the database from a backup"
     )]
     SchemaTooNew {
         /// The database.
-        path: PathBuf,
+        database: String,
         /// The schema it has.
         found: i64,
         /// The latest schema this version knows.
         known: i64,
     },
     /// A migration was applied that differs from the one this version has.
-    #[error("{} was migrated by a different build: migration {version} differs", .path.display())]
+    #[error("{database} was migrated by a different build: migration {version} differs")]
     SchemaDiverged {
         /// The database.
-        path: PathBuf,
+        database: String,
         /// The migration.
         version: i64,
     },
     /// The installation's secret cannot be opened; most often, this is the wrong key.
-    #[error("{}: the encryption key does not fit this database", .path.display())]
+    #[error("{database}: the encryption key does not fit this database")]
     Vault {
         /// The database.
-        path: PathBuf,
+        database: String,
         /// What exactly.
         #[source]
         cause: VaultError,
@@ -210,18 +264,18 @@ pub enum OpenError {
         cause: Cause,
     },
     /// The database could not do what it was asked.
-    #[error("cannot open {}", .path.display())]
+    #[error("cannot open {database}")]
     Store {
         /// The database.
-        path: PathBuf,
+        database: String,
         /// What exactly.
         #[source]
         cause: StoreError,
     },
 }
 
-fn by_process(pid: &Option<u32>) -> String {
-    pid.map(|pid| format!(" by process {pid}")).unwrap_or_default()
+fn by(holder: &Option<String>) -> String {
+    holder.as_ref().map(|holder| format!(" by {holder}")).unwrap_or_default()
 }
 
 impl OpenError {
@@ -231,6 +285,8 @@ impl OpenError {
             Self::AlreadyInUse { .. } => true,
             Self::Store { cause, .. } => cause.is_retryable(),
             Self::Inaccessible { .. }
+            | Self::InvalidUrl { .. }
+            | Self::Untrusted { .. }
             | Self::NotADatabase { .. }
             | Self::ForeignDatabase { .. }
             | Self::Damaged { .. }
@@ -268,6 +324,14 @@ pub enum InsertWorkspaceError {
         id: WorkspaceId,
         /// The owner it names.
         owner: Option<TokenId>,
+    },
+    /// The idempotency key was used before.
+    #[error("the idempotency key belongs to workspace {workspace_id}")]
+    KeyKnown {
+        /// The workspace that was made under it. It may be gone by now.
+        workspace_id: WorkspaceId,
+        /// Whether it was the same request.
+        same_request: bool,
     },
     /// The database itself.
     #[error(transparent)]
@@ -350,6 +414,30 @@ pub enum InsertTokenError {
         /// The id.
         id: TokenId,
     },
+    /// The token it is made with is not a token of this installation.
+    #[error("token {id}: its owner is not a known token")]
+    UnknownOwner {
+        /// The new token.
+        id: TokenId,
+        /// The owner it names.
+        owner: TokenId,
+    },
+    /// The token it is made with has been revoked.
+    #[error("token {id}: its owner {owner} is revoked")]
+    OwnerRevoked {
+        /// The new token.
+        id: TokenId,
+        /// The owner it names.
+        owner: TokenId,
+    },
+    /// The idempotency key was used before.
+    #[error("the idempotency key belongs to token {token_id}")]
+    KeyKnown {
+        /// The token that was made under it. It may be revoked by now.
+        token_id: TokenId,
+        /// Whether it was the same request.
+        same_request: bool,
+    },
     /// The database itself.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -361,7 +449,7 @@ impl InsertWorkspaceError {
         match self {
             Self::LimitReached { .. } => true,
             Self::Store(error) => error.is_retryable(),
-            Self::AlreadyExists { .. } | Self::UnknownOwner { .. } => false,
+            Self::AlreadyExists { .. } | Self::UnknownOwner { .. } | Self::KeyKnown { .. } => false,
         }
     }
 }
@@ -392,7 +480,10 @@ impl InsertTokenError {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Store(error) => error.is_retryable(),
-            Self::AlreadyExists { .. } => false,
+            Self::AlreadyExists { .. }
+            | Self::UnknownOwner { .. }
+            | Self::OwnerRevoked { .. }
+            | Self::KeyKnown { .. } => false,
         }
     }
 }

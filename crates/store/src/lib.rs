@@ -1,11 +1,13 @@
-//! Where the control plane remembers: one trait, [`Store`], and SQLite behind it.
+//! Where the control plane remembers: one trait, [`Store`], and SQLite or PostgreSQL behind it.
 //!
 //! ```text
 //!   workspaces, api                  what they see: rows, updates, typed errors
 //!        │
 //!        ▼
-//!   trait Store ◄── sqlite::SqliteStore ──► one file, WAL, one writer, few readers
+//!   trait Store ◄─┬─ sqlite::SqliteStore ─────► one file, WAL, one writer, few readers
+//!        │        └─ postgres::PostgresStore ─► schemas kb and core, which may go away for a while
 //!        │                  │
+//!        │                  ├── columns: what a row consists of, the same for both
 //!        │                  └── vault: what is secret is sealed before it is written
 //!        ▼
 //!   tests/store/suite        every rule of the trait as a check over `&dyn Store`
@@ -18,28 +20,44 @@
 //!
 //! No type of the database driver appears in this interface.
 
+mod audit;
 mod clock;
+mod columns;
+mod delegation;
 mod error;
+mod idempotency;
 mod installation;
 mod listing;
+mod migration;
+mod open;
+pub mod postgres;
 mod secret;
 pub mod sqlite;
 mod store;
 mod token;
 mod vault;
+mod violation;
 mod workspace;
 mod workspace_update;
 
+pub use audit::{
+    AuditCursor, AuditEntry, AuditFilter, AuditFinish, AuditOutcome, AuditPage, UnknownAuditOutcome,
+};
 pub use clock::now;
 pub use error::{
     ClaimResumeError, InsertTokenError, InsertWorkspaceError, OpenError, Operation, StoreError,
     UpdateWorkspaceError,
 };
+pub use idempotency::IdempotencyKey;
 pub use installation::Installation;
-pub use listing::{ParseCursorError, WorkspaceCursor, WorkspaceFilter, WorkspacePage};
+pub use listing::{
+    Cursor, Page, ParseCursorError, TokenCursor, TokenFilter, TokenPage, WorkspaceCursor, WorkspaceFilter,
+    WorkspacePage,
+};
+pub use open::open;
 pub use secret::{Environment, SecretKey, SecretKeyLengthError};
 pub use store::{Store, Touch};
-pub use token::{ApiToken, TokenHash, TokenId, TokenKind, UnknownTokenKind};
+pub use token::{ApiToken, Revocation, SessionScope, TokenHash, TokenId, TokenKind, UnknownTokenKind};
 pub use vault::{KeyId, Place, Vault, VaultError};
 pub use workspace::{AttemptOutcome, AttemptRecord, WorkspaceError, WorkspaceRow};
 pub use workspace_update::{ErrorUpdate, WarningsUpdate, WorkspaceUpdate};

@@ -1,11 +1,12 @@
-//! Lists of workspaces, page by page, newest first.
+//! Lists, page by page, newest first.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use emergent_types::{ContainerType, ProviderKind, WorkspaceId, WorkspaceStatus};
 
-use crate::{TokenId, WorkspaceRow};
+use crate::{ApiToken, TokenId, WorkspaceRow};
 
 /// Which workspaces to list. What is `None` does not matter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,6 +21,13 @@ pub struct WorkspaceFilter {
     pub owner: Option<TokenId>,
 }
 
+/// Which tokens to list. What is `None` does not matter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TokenFilter {
+    /// Made with this token.
+    pub owner: Option<TokenId>,
+}
+
 /// Text that is not a cursor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a cursor: expected the next_cursor of an earlier page")]
@@ -28,26 +36,31 @@ pub struct ParseCursorError;
 /// Where a page ended. Clients treat it as opaque; it is the last id they were given, so
 /// it stays good however many rows come and go in between, and needs no memory here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WorkspaceCursor(WorkspaceId);
+pub struct Cursor<Id>(Id);
 
-impl WorkspaceCursor {
-    /// A cursor behind this workspace.
-    pub fn after(id: WorkspaceId) -> Self {
+/// Where a page of workspaces ended.
+pub type WorkspaceCursor = Cursor<WorkspaceId>;
+/// Where a page of tokens ended.
+pub type TokenCursor = Cursor<TokenId>;
+
+impl<Id: Copy> Cursor<Id> {
+    /// A cursor behind what has this id.
+    pub fn after(id: Id) -> Self {
         Self(id)
     }
 
-    pub(crate) fn id(self) -> WorkspaceId {
+    pub(crate) fn id(self) -> Id {
         self.0
     }
 }
 
-impl fmt::Display for WorkspaceCursor {
+impl<Id: fmt::Display> fmt::Display for Cursor<Id> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl FromStr for WorkspaceCursor {
+impl<Id: FromStr> FromStr for Cursor<Id> {
     type Err = ParseCursorError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -56,10 +69,27 @@ impl FromStr for WorkspaceCursor {
 }
 
 /// One page of a list.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WorkspacePage {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<Item, Next> {
     /// Newest first.
-    pub items: Vec<WorkspaceRow>,
+    pub items: Vec<Item>,
     /// Where the next page begins; `None` on the last one.
-    pub next: Option<WorkspaceCursor>,
+    pub next: Option<Next>,
+}
+
+/// One page of workspaces.
+pub type WorkspacePage = Page<WorkspaceRow, WorkspaceCursor>;
+/// One page of tokens.
+pub type TokenPage = Page<ApiToken, TokenCursor>;
+
+impl<Item, Next> Page<Item, Next> {
+    /// A page of `limit` items out of what was found, which is one more where there is
+    /// another page.
+    pub(crate) fn cut(mut found: Vec<Item>, limit: NonZeroU32, cursor: impl FnOnce(&Item) -> Next) -> Self {
+        let limit = limit.get() as usize;
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let next = found.last().filter(|_| more).map(cursor);
+        Self { items: found, next }
+    }
 }

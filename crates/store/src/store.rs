@@ -7,8 +7,10 @@ use emergent_types::WorkspaceId;
 use time::OffsetDateTime;
 
 use crate::{
-    ApiToken, ClaimResumeError, InsertTokenError, InsertWorkspaceError, Installation, StoreError, TokenHash,
-    UpdateWorkspaceError, WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow, WorkspaceUpdate,
+    ApiToken, AuditCursor, AuditEntry, AuditFilter, AuditFinish, AuditPage, ClaimResumeError, IdempotencyKey,
+    InsertTokenError, InsertWorkspaceError, Installation, Revocation, StoreError, TokenCursor, TokenFilter,
+    TokenHash, TokenId, TokenPage, UpdateWorkspaceError, WorkspaceCursor, WorkspaceFilter, WorkspacePage,
+    WorkspaceRow, WorkspaceUpdate,
 };
 
 /// That a workspace was used.
@@ -27,7 +29,8 @@ pub struct Touch {
 /// Rules that hold for every method:
 ///
 /// - **Atomic.** A method that writes is one transaction: it happens entirely or not at all,
-///   and nobody sees it half done. On error nothing has changed.
+///   and nobody sees it half done. On error nothing has changed; only after
+///   [`StoreError::Unavailable`], when the answer was lost on the way, that is not known.
 /// - **Durable.** When a write has returned `Ok`, it survives a `kill -9` of this process and
 ///   a loss of power.
 /// - **Read your writes.** A read that starts after a write returned sees it.
@@ -44,8 +47,26 @@ pub trait Store: Send + Sync {
     /// Writes a new row. Where it [takes a place](WorkspaceRow::takes_a_place), the places
     /// are counted and this one is taken in the same transaction: with `max_active` taken
     /// already, the answer is [`InsertWorkspaceError::LimitReached`].
-    async fn insert_workspace(&self, row: &WorkspaceRow, max_active: u32)
-    -> Result<(), InsertWorkspaceError>;
+    ///
+    /// With a `key`, that is taken in the same transaction, too. One that was seen before is
+    /// [`InsertWorkspaceError::KeyKnown`], whatever else would have been said. A refused
+    /// insert takes no key.
+    async fn insert_workspace(
+        &self,
+        row: &WorkspaceRow,
+        max_active: u32,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<(), InsertWorkspaceError>;
+
+    /// Forgets the key under which this workspace was made, so that the same request may try
+    /// again; for a create that failed before whoever waits for it. Returns whether there was
+    /// one. Comes before the row is deleted: then a kill in between is repaired by repeating
+    /// both.
+    async fn release_idempotency_key(&self, id: WorkspaceId) -> Result<bool, StoreError>;
+
+    /// Forgets the keys of workspaces and tokens that were asked for before this time. Returns how
+    /// many.
+    async fn prune_idempotency_keys(&self, before: OffsetDateTime) -> Result<u64, StoreError>;
 
     /// Moves a stopped workspace to `resuming`, under the same limit as
     /// [`insert_workspace`](Self::insert_workspace) and in one transaction. Returns the row
@@ -101,11 +122,62 @@ pub trait Store: Send + Sync {
     /// How many places are taken.
     async fn count_active(&self) -> Result<u32, StoreError>;
 
-    /// Writes a new token.
-    async fn insert_token(&self, token: &ApiToken) -> Result<(), InsertTokenError>;
+    /// Writes a new token. One that is made with another token is refused when that one has
+    /// been revoked: whoever revokes a token has revoked all that it ever makes.
+    ///
+    /// With a `key`, that is taken in the same transaction. One that was seen before is
+    /// [`InsertTokenError::KeyKnown`], whatever else would have been said. A refused insert takes
+    /// no key. Keys of tokens and of workspaces have nothing to do with each other.
+    async fn insert_token(
+        &self,
+        token: &ApiToken,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<(), InsertTokenError>;
 
-    /// The token with this hash, expired or not.
+    /// The token with this hash, expired, revoked or neither.
     async fn find_token_by_hash(&self, hash: &TokenHash) -> Result<Option<ApiToken>, StoreError>;
+
+    /// One token, expired, revoked or neither.
+    async fn get_token(&self, id: TokenId) -> Result<Option<ApiToken>, StoreError>;
+
+    /// A page of tokens, newest first, with the same promise as
+    /// [`list_workspaces`](Self::list_workspaces).
+    async fn list_tokens(
+        &self,
+        filter: TokenFilter,
+        after: Option<TokenCursor>,
+        limit: NonZeroU32,
+    ) -> Result<TokenPage, StoreError>;
+
+    /// Revokes a token and every token that was made with it, directly or not, at once. What
+    /// was revoked before keeps its time, so this can be repeated. `None` where there is no
+    /// such token.
+    async fn revoke_token(&self, id: TokenId, at: OffsetDateTime) -> Result<Option<Revocation>, StoreError>;
+
+    /// Writes new entries into the audit log, all or none. One that is there already takes over what
+    /// came of it since, if it was `running`; so this can be repeated when an answer was lost.
+    async fn append_audit(&self, entries: &[AuditEntry]) -> Result<(), StoreError>;
+
+    /// Writes how calls ended, all or none. Only what is `running` changes, so this can be
+    /// repeated; what is not there, or has ended, is passed over. Returns how many changed.
+    async fn finish_audit(&self, finishes: &[AuditFinish]) -> Result<u64, StoreError>;
+
+    /// A page of the audit log, newest first, with the same promise as
+    /// [`list_workspaces`](Self::list_workspaces).
+    async fn list_audit(
+        &self,
+        filter: &AuditFilter,
+        after: Option<AuditCursor>,
+        limit: NonZeroU32,
+    ) -> Result<AuditPage, StoreError>;
+
+    /// Removes the oldest entries from before this time, `max_rows` at most, so that one call
+    /// is short. Returns how many: fewer than `max_rows` means that no more are left.
+    async fn prune_audit(&self, before: OffsetDateTime, max_rows: NonZeroU32) -> Result<u64, StoreError>;
+
+    /// Marks every entry that is `running` as `interrupted`: for the start of a server, when
+    /// nothing can be running. Returns how many there were.
+    async fn interrupt_running_audit(&self) -> Result<u64, StoreError>;
 
     /// One cheap round trip to the database.
     async fn health(&self) -> Result<(), StoreError>;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use emergent_types::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -145,4 +146,30 @@ pub struct ApiToken {
     /// From when on it is refused; `None` is never. The store does not judge: whoever asks
     /// compares.
     pub expires_at: Option<OffsetDateTime>,
+    /// The token it was made with; `None` where the installation itself made it.
+    pub owner_id: Option<TokenId>,
+    /// Since when it is refused. Its row stays, because workspaces refer to it. As with
+    /// `expires_at`, whoever asks compares.
+    pub revoked_at: Option<OffsetDateTime>,
+    /// What a token of kind `session` is for. One without it is for nothing.
+    pub session: Option<SessionScope>,
+}
+
+/// What a session's token may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionScope {
+    /// Its workspace.
+    pub workspace_id: WorkspaceId,
+    /// Its tools; `None` is all of them.
+    pub tools: Option<Vec<String>>,
+}
+
+/// A token that is not accepted any more, and what went with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revocation {
+    /// The token as it is now.
+    pub token: ApiToken,
+    /// Every token that is refused because of it: its own id and those of the tokens that
+    /// were made with it, directly or not, whether or not they were refused before.
+    pub ids: Vec<TokenId>,
 }

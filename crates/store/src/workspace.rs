@@ -1,8 +1,8 @@
 //! A workspace, as it is kept.
 
 use emergent_types::{
-    ContainerType, DeploymentMode, DiskEnforcement, IsolationLevel, Lifecycle, NetworkMode, Persistence,
-    ProviderChoice, ProviderKind, ResourceLimits, WorkspaceId, WorkspaceStatus,
+    ContainerType, DeploymentMode, DiskEnforcement, IsolationLevel, Lifecycle, NamedDemands, NetworkMode,
+    Persistence, ProviderChoice, ProviderKind, ResourceLimits, WorkspaceId, WorkspaceStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -46,6 +46,8 @@ pub struct WorkspaceRow {
     pub expires_at: Option<OffsetDateTime>,
     /// What it may use.
     pub resource_limits: ResourceLimits,
+    /// Which of its demands the request named; `None` where that was not written down yet.
+    pub named_demands: Option<NamedDemands>,
     /// The snapshot it was made from.
     pub snapshot_id: Option<String>,
     /// How a hosted MCP server is run; `None` for an agent's workspace.

@@ -1,12 +1,15 @@
 //! What may change in a workspace's row after it was written. What was asked for never does.
 
+use std::collections::BTreeMap;
+
 use emergent_types::{
-    DiskEnforcement, IsolationLevel, Lifecycle, NetworkMode, Persistence, ProviderKind, WorkspaceStatus,
+    DiskEnforcement, IsolationLevel, Lifecycle, NetworkMode, Persistence, ProviderKind, WorkspaceId,
+    WorkspaceStatus,
 };
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
-use crate::{AttemptRecord, WorkspaceError, WorkspaceRow};
+use crate::{AttemptRecord, ClaimResumeError, Touch, UpdateWorkspaceError, WorkspaceError, WorkspaceRow};
 
 /// A change of one row. What is `None` (or `Keep`) stays as it is.
 ///
@@ -88,6 +91,22 @@ impl WorkspaceUpdate {
         Self { status: Some(status), ..Self::default() }
     }
 
+    /// The row as it is after this change, where it may be made: in the status that is expected,
+    /// and without taking a place that was not claimed.
+    pub(crate) fn judged(self, mut row: WorkspaceRow) -> Result<WorkspaceRow, UpdateWorkspaceError> {
+        let (id, from, had_a_place) = (row.id, row.status, row.takes_a_place());
+        if let Some(expected) = self.expected_status
+            && expected != from
+        {
+            return Err(UpdateWorkspaceError::WrongStatus { id, expected, actual: from });
+        }
+        self.apply_to(&mut row);
+        if row.takes_a_place() && !had_a_place {
+            return Err(UpdateWorkspaceError::PlaceNotClaimed { id, from, to: row.status });
+        }
+        Ok(row)
+    }
+
     /// The row as it is after this change. Pure, so that every database changes rows alike;
     /// `expected_status` is the caller's to compare.
     pub fn apply_to(self, row: &mut WorkspaceRow) {
@@ -140,6 +159,19 @@ impl WorkspaceUpdate {
             ErrorUpdate::Set(error) => row.error = Some(error),
         }
     }
+}
+
+/// The row of a stopped workspace that is to run again; the place is still to be claimed.
+pub(crate) fn resuming(row: WorkspaceRow) -> Result<WorkspaceRow, ClaimResumeError> {
+    match row.status {
+        WorkspaceStatus::Stopped => Ok(WorkspaceRow { status: WorkspaceStatus::Resuming, ..row }),
+        status => Err(ClaimResumeError::WrongStatus { id: row.id, status }),
+    }
+}
+
+/// Of several touches of a workspace the last one: a database would apply any one of them.
+pub(crate) fn last_touches(touches: &[Touch]) -> BTreeMap<WorkspaceId, &Touch> {
+    touches.iter().map(|touch| (touch.id, touch)).collect()
 }
 
 fn replace<T>(field: &mut T, new: Option<T>) {

@@ -1,10 +1,5 @@
 //! What SQLite's failures mean. The only place that reads the driver's errors.
 
-use std::path::Path;
-
-use sqlx::error::ErrorKind;
-use sqlx::migrate::MigrateError;
-
 use crate::{OpenError, Operation, StoreError};
 
 /// SQLite's primary result codes: <https://sqlite.org/rescode.html>.
@@ -37,46 +32,14 @@ fn store_error(operation: Operation, error: sqlx::Error) -> StoreError {
     }
 }
 
-/// Whether a row with the same key exists.
-pub(super) fn is_duplicate(error: &sqlx::Error) -> bool {
-    database_kind(error).is_some_and(|kind| matches!(kind, ErrorKind::UniqueViolation))
-}
-
-/// Whether a row refers to one that does not exist.
-pub(super) fn is_dangling_reference(error: &sqlx::Error) -> bool {
-    database_kind(error).is_some_and(|kind| matches!(kind, ErrorKind::ForeignKeyViolation))
-}
-
-/// A failure while opening the file at `path`.
-pub(super) fn open_error(path: &Path, error: sqlx::Error) -> OpenError {
-    let path = path.to_owned();
+/// A failure while opening `database`.
+pub(super) fn open_error(database: &str, error: sqlx::Error) -> OpenError {
+    let database = database.to_owned();
     match primary_code(&error) {
-        Some(code::NOTADB) => OpenError::NotADatabase { path },
-        Some(code::CORRUPT) => OpenError::Damaged { path, detail: error.to_string() },
-        _ => OpenError::Store { path, cause: store_error(Operation::Open, error) },
+        Some(code::NOTADB) => OpenError::NotADatabase { database },
+        Some(code::CORRUPT) => OpenError::Damaged { database, detail: error.to_string() },
+        _ => OpenError::Store { database, cause: store_error(Operation::Open, error) },
     }
-}
-
-/// A failure while migrating the file at `path`, by a program that knows the schema up to
-/// `known`.
-pub(super) fn migrate_error(path: &Path, known: i64, error: MigrateError) -> OpenError {
-    match error {
-        MigrateError::VersionMissing(found) if found > known => {
-            OpenError::SchemaTooNew { path: path.to_owned(), found, known }
-        }
-        MigrateError::VersionMissing(version) | MigrateError::VersionMismatch(version) => {
-            OpenError::SchemaDiverged { path: path.to_owned(), version }
-        }
-        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => open_error(path, error),
-        other => OpenError::Store {
-            path: path.to_owned(),
-            cause: StoreError::Database { operation: Operation::Open, cause: other.into() },
-        },
-    }
-}
-
-fn database_kind(error: &sqlx::Error) -> Option<ErrorKind> {
-    error.as_database_error().map(sqlx::error::DatabaseError::kind)
 }
 
 fn primary_code(error: &sqlx::Error) -> Option<i32> {

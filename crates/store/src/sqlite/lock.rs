@@ -37,7 +37,8 @@ impl DatabaseLock {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                return Err(OpenError::AlreadyInUse { path: path.to_owned(), pid: read_pid(&mut file) });
+                let holder = read_pid(&mut file).map(|pid| format!("process {pid}"));
+                return Err(OpenError::AlreadyInUse { database: path.display().to_string(), holder });
             }
             Err(errno) => return Err(inaccessible(errno.into())),
         }

@@ -28,14 +28,15 @@ pub(super) async fn open(path: &Path, vault: Vault) -> Result<SqliteStore, OpenE
     let lock = DatabaseLock::acquire(&path)?;
     make_private_file(&path).map_err(|cause| OpenError::Inaccessible { path: path.clone(), cause })?;
 
-    let failed = |error| open_error(&path, error);
+    let database = path.display().to_string();
+    let failed = |error| open_error(&database, error);
     let writer = connection::connect_writer(&path).await.map_err(failed)?;
     let installation = {
         let mut connection = writer.acquire().await.map_err(failed)?;
-        refuse_foreign(&path, &mut connection).await?;
-        refuse_damaged(&path, &mut connection).await?;
-        migrations::run(&path, &mut connection).await?;
-        installation::load_or_create(&path, &mut connection, &vault).await?
+        refuse_foreign(&database, &mut connection).await?;
+        refuse_damaged(&database, &mut connection).await?;
+        migrations::run(&database, &mut connection).await?;
+        installation::load_or_create(&database, &mut connection, &vault).await?
     };
     let readers = connection::connect_readers(&path).await.map_err(failed)?;
     tracing::info!(path = %path.display(), installation = %installation.id, "database open");
@@ -63,32 +64,32 @@ fn make_private_file(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o600))
 }
 
-async fn refuse_foreign(path: &Path, connection: &mut SqliteConnection) -> Result<(), OpenError> {
+async fn refuse_foreign(database: &str, connection: &mut SqliteConnection) -> Result<(), OpenError> {
     let application_id: i64 = sqlx::query_scalar("PRAGMA application_id")
         .fetch_one(&mut *connection)
         .await
-        .map_err(|error| open_error(path, error))?;
+        .map_err(|error| open_error(database, error))?;
     // A kill before the first migration leaves the migrator's own table and no id.
     let foreign_objects: i64 =
         sqlx::query_scalar("SELECT count(*) FROM sqlite_schema WHERE tbl_name <> '_sqlx_migrations'")
             .fetch_one(connection)
             .await
-            .map_err(|error| open_error(path, error))?;
+            .map_err(|error| open_error(database, error))?;
     if application_id != APPLICATION_ID && foreign_objects > 0 {
-        return Err(OpenError::ForeignDatabase { path: path.to_owned() });
+        return Err(OpenError::ForeignDatabase { database: database.to_owned() });
     }
     Ok(())
 }
 
 /// Reads the whole file once. It is small, and a damaged page is better found here than in
 /// the middle of somebody's work.
-async fn refuse_damaged(path: &Path, connection: &mut SqliteConnection) -> Result<(), OpenError> {
+async fn refuse_damaged(database: &str, connection: &mut SqliteConnection) -> Result<(), OpenError> {
     let verdict: String = sqlx::query_scalar("PRAGMA quick_check(1)")
         .fetch_one(connection)
         .await
-        .map_err(|error| open_error(path, error))?;
+        .map_err(|error| open_error(database, error))?;
     match verdict.as_str() {
         "ok" => Ok(()),
-        _ => Err(OpenError::Damaged { path: path.to_owned(), detail: verdict }),
+        _ => Err(OpenError::Damaged { database: database.to_owned(), detail: verdict }),
     }
 }

@@ -1,13 +1,23 @@
 //! What can only be seen from inside: the schema, the plans, the settings.
 
+use std::num::NonZeroU32;
+
 use emergent_types::{ContainerType, ProviderKind, WorkspaceId, WorkspaceStatus};
 use sqlx::{AssertSqlSafe, Row};
 use tempfile::TempDir;
 
+use super::audit::FINISH;
 use super::migrations::MIGRATIONS;
-use super::workspaces::{COUNT_ACTIVE, EXPIRED, GET, TOUCH, list_query};
+use super::statement::DIALECT;
+use super::workspaces::{COUNT_ACTIVE, EXPIRED, TOUCH};
 use super::{SqliteStore, because};
-use crate::{Operation, SecretKey, StoreError, TokenId, Vault, WorkspaceCursor, WorkspaceFilter};
+use crate::columns::{audit, keys, tokens, workspaces};
+use crate::{
+    AuditFilter, AuditOutcome, IdempotencyKey, Operation, SecretKey, StoreError, TokenFilter, TokenHash,
+    TokenId, Vault, WorkspaceCursor, WorkspaceFilter, now,
+};
+
+const PAGE: NonZeroU32 = NonZeroU32::new(50).unwrap();
 
 async fn temp_store() -> (SqliteStore, TempDir) {
     let folder = tempfile::tempdir().unwrap();
@@ -29,17 +39,22 @@ async fn plan(store: &SqliteStore, sql: &str) -> String {
 #[tokio::test]
 async fn every_query_has_its_index() {
     let (store, _folder) = temp_store().await;
-    let listed = |filter| list_query(filter, None, 50).sql().as_str().to_owned();
+    let listed = |filter| workspaces::list(&DIALECT, filter, None, PAGE).sql;
+    let audited = |filter: AuditFilter| audit::list(&DIALECT, &filter, None, PAGE).sql;
+    let any = AuditFilter::default();
+    let id = WorkspaceId::generate();
+    let token = TokenId::generate();
+    let key = IdempotencyKey { owner: token, key: "key".to_owned(), fingerprint: [0; 32] };
     let all = WorkspaceFilter::default();
     let after = Some(WorkspaceCursor::after(WorkspaceId::generate()));
     let by_key = "sqlite_autoindex_kb_agent_workspaces_1";
     for (sql, index) in [
-        (GET.to_owned(), by_key),
+        (workspaces::get(&DIALECT, id).sql, by_key),
         (TOUCH.to_owned(), by_key),
         (COUNT_ACTIVE.to_owned(), "idx_workspaces_active"),
         (EXPIRED.to_owned(), "idx_workspaces_expiry"),
         (listed(all), by_key),
-        (list_query(all, after, 50).sql().as_str().to_owned(), by_key),
+        (workspaces::list(&DIALECT, all, after, PAGE).sql, by_key),
         (
             listed(WorkspaceFilter { status: Some(WorkspaceStatus::Failed), ..all }),
             "idx_workspaces_by_status",
@@ -56,11 +71,38 @@ async fn every_query_has_its_index() {
                 .to_owned(),
             "idx_workspaces_persistent",
         ),
-        ("SELECT * FROM core_api_tokens WHERE hash = ?".to_owned(), "sqlite_autoindex_core_api_tokens_2"),
+        (tokens::by_hash(&DIALECT, &TokenHash::from([0; 32])).sql, "sqlite_autoindex_core_api_tokens_2"),
+        (
+            tokens::list(&DIALECT, TokenFilter::default(), None, PAGE).sql,
+            "sqlite_autoindex_core_api_tokens_1",
+        ),
+        (tokens::list(&DIALECT, TokenFilter { owner: Some(token) }, None, PAGE).sql, "idx_tokens_by_owner"),
+        (tokens::family(&DIALECT, token).sql, "idx_tokens_by_owner"),
+        (keys::find(&DIALECT, DIALECT.keys, &key).sql, "sqlite_autoindex_core_idempotency_keys_2"),
+        (
+            keys::find(&DIALECT, DIALECT.token_keys, &key).sql,
+            "sqlite_autoindex_core_token_idempotency_keys_2",
+        ),
+        (keys::release(&DIALECT, id).sql, "sqlite_autoindex_core_idempotency_keys_1"),
+        (keys::prune(&DIALECT, now())[0].sql.clone(), "idx_idempotency_keys_by_age"),
+        (keys::prune(&DIALECT, now())[1].sql.clone(), "idx_token_idempotency_keys_by_age"),
+        (FINISH.to_owned(), "sqlite_autoindex_kb_tool_audit_1"),
+        (audited(any.clone()), "idx_tool_audit_by_time"),
+        (
+            audited(AuditFilter { since: Some(now()), until: Some(now()), ..any.clone() }),
+            "idx_tool_audit_by_time",
+        ),
+        (audited(AuditFilter { workspace_id: Some(id), ..any.clone() }), "idx_tool_audit_by_workspace"),
+        (audited(AuditFilter { caller: Some(token), ..any.clone() }), "idx_tool_audit_by_caller"),
+        (audited(AuditFilter { tool: Some("bash".to_owned()), ..any.clone() }), "idx_tool_audit_by_tool"),
+        (audited(AuditFilter { outcome: Some(AuditOutcome::Error), ..any }), "idx_tool_audit_by_outcome"),
+        (audit::prune(&DIALECT, now(), 1.try_into().unwrap()).sql, "idx_tool_audit_by_time"),
+        (audit::interrupt(&DIALECT).sql, "idx_tool_audit_by_outcome"),
     ] {
         let plan = plan(&store, &sql).await;
         assert!(plan.contains(&format!("INDEX {index}")), "{sql}: {plan}");
-        assert!(!plan.contains("TEMP B-TREE"), "{sql}: {plan}");
+        // The family of a token is put in order after it was found.
+        assert!(!plan.contains("TEMP B-TREE") || sql.contains("RECURSIVE"), "{sql}: {plan}");
     }
 }
 
@@ -159,4 +201,18 @@ async fn a_full_disk_is_told_from_other_failures() {
     let error = because(Operation::Health)(refused);
     assert!(matches!(error, StoreError::Database { .. }), "{error:?}");
     assert!(!error.is_retryable());
+}
+
+/// Also when the last of several statements is refused.
+#[tokio::test]
+async fn audit_entries_are_all_written_or_none() {
+    let (store, _folder) = temp_store().await;
+    sqlx::raw_sql(
+        "CREATE TRIGGER refuse BEFORE INSERT ON kb_tool_audit WHEN NEW.tool = 'refused'
+         BEGIN SELECT RAISE(ABORT, 'refused'); END",
+    )
+    .execute(&store.writer)
+    .await
+    .unwrap();
+    crate::audit::tests::all_are_written_or_none(&store).await;
 }

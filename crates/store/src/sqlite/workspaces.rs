@@ -1,22 +1,25 @@
 //! `kb_agent_workspaces`.
 
-use std::collections::BTreeMap;
 use std::future::ready;
 use std::num::NonZeroU32;
 
-use emergent_types::{WorkspaceId, WorkspaceStatus};
+use emergent_types::WorkspaceId;
 use futures::TryStreamExt;
 use serde_json::{Value, json};
-use sqlx::{QueryBuilder, Sqlite, SqliteExecutor};
+use sqlx::SqliteExecutor;
 use time::OffsetDateTime;
 
-use super::SqliteStore;
-use super::failure::{because, is_dangling_reference, is_duplicate};
-use super::workspace_record::{decode, decode_id, insert, update};
+use super::failure::because;
+use super::statement::{DIALECT, query, workspace};
+use super::{SqliteStore, keys};
 use crate::clock::to_millis;
+use crate::columns::keys::ToMake;
+use crate::columns::workspaces::{self, decode};
+use crate::violation;
+use crate::workspace_update::{last_touches, resuming};
 use crate::{
-    ClaimResumeError, InsertWorkspaceError, Operation, StoreError, Touch, UpdateWorkspaceError,
-    WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow, WorkspaceUpdate,
+    ClaimResumeError, IdempotencyKey, InsertWorkspaceError, Operation, StoreError, Touch,
+    UpdateWorkspaceError, WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow, WorkspaceUpdate,
 };
 
 /// The index is named because SQLite, which knows nothing of how many rows there are, would
@@ -32,10 +35,6 @@ pub(super) const EXPIRED: &str = "
     ORDER BY expires_at
     LIMIT ?";
 
-pub(super) const GET: &str = "SELECT * FROM kb_agent_workspaces WHERE id = ?";
-
-const ALL: &str = "SELECT * FROM kb_agent_workspaces ORDER BY id";
-
 /// One statement for any number of touches, given as JSON: `[[id, last_used_at, expires_at], …]`.
 pub(super) const TOUCH: &str = "
     UPDATE kb_agent_workspaces AS workspace
@@ -49,25 +48,26 @@ impl SqliteStore {
         &self,
         row: &WorkspaceRow,
         max_active: u32,
+        key: Option<&IdempotencyKey>,
     ) -> Result<(), InsertWorkspaceError> {
         let operation = Operation::InsertWorkspace(row.id);
         // Sealed before the write lock is taken.
-        let insert = insert(row, &self.vault)?;
+        let insert = workspaces::insert(&DIALECT, row, &self.vault)?;
         let mut transaction = self.begin(operation).await?;
+        if let Some(key) = key {
+            let make = ToMake::workspace(&DIALECT, key, row);
+            if let Some(known) = keys::take(&mut transaction, &make).await? {
+                return Err(known.into());
+            }
+        }
         if row.takes_a_place() {
             let active = count_active(&mut *transaction, operation).await?;
             if active >= max_active {
                 return Err(InsertWorkspaceError::LimitReached { id: row.id, active, max: max_active });
             }
         }
-        insert.execute(&mut *transaction).await.map_err(|error| {
-            if is_duplicate(&error) {
-                InsertWorkspaceError::AlreadyExists { id: row.id }
-            } else if is_dangling_reference(&error) {
-                InsertWorkspaceError::UnknownOwner { id: row.id, owner: row.owner_id }
-            } else {
-                because(operation)(error).into()
-            }
+        query(insert).execute(&mut *transaction).await.map_err(|error| {
+            violation::of_workspace(row, &error).unwrap_or_else(|| because(operation)(error).into())
         })?;
         transaction.commit().await.map_err(because(operation))?;
         Ok(())
@@ -80,20 +80,16 @@ impl SqliteStore {
     ) -> Result<WorkspaceRow, ClaimResumeError> {
         let operation = Operation::ClaimResume(id);
         let mut transaction = self.begin(operation).await?;
-        let Some(mut row) = self.fetch(&mut *transaction, id, operation).await? else {
-            return Err(ClaimResumeError::NotFound { id });
-        };
-        if row.status != WorkspaceStatus::Stopped {
-            return Err(ClaimResumeError::WrongStatus { id, status: row.status });
-        }
-        row.status = WorkspaceStatus::Resuming;
+        let found = self.fetch(&mut *transaction, id, operation).await?;
+        let row = resuming(found.ok_or(ClaimResumeError::NotFound { id })?)?;
         if row.takes_a_place() {
             let active = count_active(&mut *transaction, operation).await?;
             if active >= max_active {
                 return Err(ClaimResumeError::LimitReached { id, active, max: max_active });
             }
         }
-        update(&row)?.execute(&mut *transaction).await.map_err(because(operation))?;
+        let update = workspaces::update(&DIALECT, &row)?;
+        query(update).execute(&mut *transaction).await.map_err(because(operation))?;
         transaction.commit().await.map_err(because(operation))?;
         Ok(row)
     }
@@ -105,21 +101,10 @@ impl SqliteStore {
     ) -> Result<WorkspaceRow, UpdateWorkspaceError> {
         let operation = Operation::UpdateWorkspace(id);
         let mut transaction = self.begin(operation).await?;
-        let Some(mut row) = self.fetch(&mut *transaction, id, operation).await? else {
-            return Err(UpdateWorkspaceError::NotFound { id });
-        };
-        let from = row.status;
-        if let Some(expected) = change.expected_status
-            && expected != from
-        {
-            return Err(UpdateWorkspaceError::WrongStatus { id, expected, actual: from });
-        }
-        let had_a_place = row.takes_a_place();
-        change.apply_to(&mut row);
-        if row.takes_a_place() && !had_a_place {
-            return Err(UpdateWorkspaceError::PlaceNotClaimed { id, from, to: row.status });
-        }
-        update(&row)?.execute(&mut *transaction).await.map_err(because(operation))?;
+        let found = self.fetch(&mut *transaction, id, operation).await?;
+        let row = change.judged(found.ok_or(UpdateWorkspaceError::NotFound { id })?)?;
+        let update = workspaces::update(&DIALECT, &row)?;
+        query(update).execute(&mut *transaction).await.map_err(because(operation))?;
         transaction.commit().await.map_err(because(operation))?;
         Ok(row)
     }
@@ -128,8 +113,7 @@ impl SqliteStore {
         if touches.is_empty() {
             return Ok(0);
         }
-        // SQLite would apply any one of two touches of the same row; the last one is meant.
-        let last: BTreeMap<WorkspaceId, &Touch> = touches.iter().map(|touch| (touch.id, touch)).collect();
+        let last = last_touches(touches);
         let touches: Vec<Value> = last
             .values()
             .map(|touch| json!([touch.id, to_millis(touch.last_used_at), touch.expires_at.map(to_millis)]))
@@ -155,28 +139,19 @@ impl SqliteStore {
         after: Option<WorkspaceCursor>,
         limit: NonZeroU32,
     ) -> Result<WorkspacePage, StoreError> {
-        let limit = limit.get() as usize;
-        // One more than asked for tells whether there is another page.
-        let rows = list_query(filter, after, limit + 1)
-            .build()
+        let rows = query(workspaces::list(&DIALECT, filter, after, limit))
             .fetch_all(&self.readers)
             .await
             .map_err(because(Operation::ListWorkspaces))?;
-        let items: Vec<_> =
-            rows.iter().take(limit).map(|row| decode(row, &self.vault)).collect::<Result<_, _>>()?;
-        let next = match items.last() {
-            Some(last) if rows.len() > limit => Some(WorkspaceCursor::after(last.id)),
-            _ => None,
-        };
-        Ok(WorkspacePage { items, next })
+        workspaces::page(&DIALECT, &rows, limit, &self.vault)
     }
 
     pub(super) async fn all_workspace_rows(&self) -> Result<Vec<WorkspaceRow>, StoreError> {
         // One by one: the driver's rows are several times as large as ours.
-        sqlx::query(ALL)
+        query(workspaces::all(&DIALECT))
             .fetch(&self.readers)
             .map_err(because(Operation::WorkspacesForReconcile))
-            .and_then(|row| ready(decode(&row, &self.vault)))
+            .and_then(|row| ready(decode(&workspace(&row), &self.vault)))
             .try_collect()
             .await
     }
@@ -192,12 +167,11 @@ impl SqliteStore {
             .fetch_all(&self.readers)
             .await
             .map_err(because(Operation::Expired))?;
-        rows.iter().map(decode_id).collect()
+        rows.iter().map(|row| workspace(row).id("id")).collect()
     }
 
     pub(super) async fn delete_workspace_row(&self, id: WorkspaceId) -> Result<bool, StoreError> {
-        let done = sqlx::query("DELETE FROM kb_agent_workspaces WHERE id = ?")
-            .bind(id.to_string())
+        let done = query(workspaces::delete(&DIALECT, id))
             .execute(&self.writer)
             .await
             .map_err(because(Operation::DeleteWorkspace(id)))?;
@@ -214,41 +188,12 @@ impl SqliteStore {
         id: WorkspaceId,
         operation: Operation,
     ) -> Result<Option<WorkspaceRow>, StoreError> {
-        let row = sqlx::query(GET)
-            .bind(id.to_string())
-            .fetch_optional(executor)
-            .await
-            .map_err(because(operation))?;
-        row.map(|row| decode(&row, &self.vault)).transpose()
+        let get = query(workspaces::get(&DIALECT, id));
+        let row = get.fetch_optional(executor).await.map_err(because(operation))?;
+        row.map(|row| decode(&workspace(&row), &self.vault)).transpose()
     }
 }
 
 async fn count_active(executor: impl SqliteExecutor<'_>, operation: Operation) -> Result<u32, StoreError> {
     sqlx::query_scalar(COUNT_ACTIVE).fetch_one(executor).await.map_err(because(operation))
-}
-
-pub(super) fn list_query(
-    filter: WorkspaceFilter,
-    after: Option<WorkspaceCursor>,
-    limit: usize,
-) -> QueryBuilder<Sqlite> {
-    // Only the conditions that are asked for, so that each can use its index.
-    let mut query = QueryBuilder::new("SELECT * FROM kb_agent_workspaces WHERE true");
-    if let Some(status) = filter.status {
-        query.push(" AND status = ").push_bind(status.as_str());
-    }
-    if let Some(container_type) = filter.container_type {
-        query.push(" AND container_type = ").push_bind(container_type.as_str());
-    }
-    if let Some(provider) = filter.provider {
-        query.push(" AND provider = ").push_bind(provider.as_str());
-    }
-    if let Some(owner) = filter.owner {
-        query.push(" AND owner_id = ").push_bind(owner.to_string());
-    }
-    if let Some(after) = after {
-        query.push(" AND id < ").push_bind(after.id().to_string());
-    }
-    query.push(" ORDER BY id DESC LIMIT ").push_bind(i64::try_from(limit).unwrap_or(i64::MAX));
-    query
 }

@@ -121,7 +121,7 @@ async fn a_kill_while_opening_is_repaired_by_the_next_start() {
         let row = workspace();
         let installation = {
             let store = SqliteStore::open(&path, vault()).await.unwrap();
-            store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+            store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
             store.installation().clone()
         };
         let store = SqliteStore::open(&path, vault()).await.unwrap();
@@ -137,7 +137,7 @@ async fn insert_and_insert(path: &Path) -> ! {
     let store = SqliteStore::open(path, vault()).await.unwrap();
     loop {
         let row = workspace();
-        store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+        store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
         let stopped = WorkspaceUpdate::to_status(WorkspaceStatus::Stopped);
         store.update_workspace(row.id, stopped).await.unwrap();
         println!("{MARK} {}", row.id);
@@ -187,7 +187,7 @@ async fn a_lock_ends_with_its_process() {
     victim.next_words().expect("the victim starts");
     let error = SqliteStore::open(&path, vault()).await.unwrap_err();
     assert!(
-        matches!(error, OpenError::AlreadyInUse { pid, .. } if pid == Some(victim.process.id())),
+        matches!(&error, OpenError::AlreadyInUse { holder: Some(holder), .. } if *holder == format!("process {}", victim.process.id())),
         "{error:?}"
     );
     assert!(
@@ -208,7 +208,7 @@ fn limit_file_size(bytes: Option<u64>) {
 async fn write_against_the_wall(path: &Path) {
     let store = SqliteStore::open(path, vault()).await.unwrap();
     let first = workspace();
-    store.insert_workspace(&first, NO_LIMIT).await.unwrap();
+    store.insert_workspace(&first, NO_LIMIT, None).await.unwrap();
     let log = path.with_extension("db-wal");
     limit_file_size(Some(std::fs::metadata(log).unwrap().len()));
     for _ in 0..5 {
@@ -216,7 +216,7 @@ async fn write_against_the_wall(path: &Path) {
         let mut large = workspace();
         large.warnings = vec!["x".repeat(4 << 20)];
         for row in [&workspace(), &large] {
-            let error = store.insert_workspace(row, NO_LIMIT).await.unwrap_err();
+            let error = store.insert_workspace(row, NO_LIMIT, None).await.unwrap_err();
             let InsertWorkspaceError::Store(StoreError::Database { cause, .. }) = &error else {
                 panic!("{error:?}")
             };
@@ -226,7 +226,7 @@ async fn write_against_the_wall(path: &Path) {
     }
     limit_file_size(None);
     let last = workspace();
-    store.insert_workspace(&last, NO_LIMIT).await.unwrap();
+    store.insert_workspace(&last, NO_LIMIT, None).await.unwrap();
     assert_eq!(store.workspaces_for_reconcile().await.unwrap(), [first, last]);
 }
 

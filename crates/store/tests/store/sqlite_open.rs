@@ -29,7 +29,7 @@ async fn open(path: &Path) -> Result<SqliteStore, OpenError> {
 async fn used_database(path: &Path, rows: usize) {
     let store = open(path).await.unwrap();
     for _ in 0..rows {
-        store.insert_workspace(&workspace(), NO_LIMIT).await.unwrap();
+        store.insert_workspace(&workspace(), NO_LIMIT, None).await.unwrap();
     }
     store.close().await;
 }
@@ -41,7 +41,7 @@ async fn what_was_written_is_there_after_reopening() {
     let store = open(&path).await.unwrap();
     let installation = store.installation().clone();
     let row = full_workspace(owner(&store).await);
-    store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+    store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
     // Dropped without being closed.
     drop(store);
 
@@ -69,13 +69,13 @@ async fn a_second_server_is_refused() {
     for spelling in [path.clone(), folder.path().join("./emergent.db"), link] {
         let error = open(&spelling).await.unwrap_err();
         assert!(
-            matches!(error, OpenError::AlreadyInUse { pid, .. } if pid == Some(std::process::id())),
+            matches!(&error, OpenError::AlreadyInUse { holder: Some(holder), .. } if *holder == format!("process {}", std::process::id())),
             "{error:?}"
         );
         assert!(error.is_retryable());
     }
     // Nothing of the first one was disturbed, and its lock ends with it.
-    store.insert_workspace(&workspace(), NO_LIMIT).await.unwrap();
+    store.insert_workspace(&workspace(), NO_LIMIT, None).await.unwrap();
     drop(store);
     let store = open(&path).await.unwrap();
     assert_eq!(store.count_active().await.unwrap(), 1);
@@ -90,7 +90,7 @@ async fn nobody_else_can_read_the_files() {
     // Even where somebody has opened it up.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     let store = open(&path).await.unwrap();
-    store.insert_workspace(&workspace(), NO_LIMIT).await.unwrap();
+    store.insert_workspace(&workspace(), NO_LIMIT, None).await.unwrap();
     let mut names = Vec::new();
     for entry in fs::read_dir(folder.path()).unwrap() {
         let entry = entry.unwrap();
@@ -196,7 +196,7 @@ async fn secrets_are_not_in_the_files() {
     let store = open(&path).await.unwrap();
     let row = full_workspace(owner(&store).await);
     let branch = row.branch.clone().unwrap();
-    store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+    store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
     let contains = |needle: &[u8]| {
         fs::read_dir(folder.path()).unwrap().any(|entry| {
             fs::read(entry.unwrap().path()).unwrap().windows(needle.len()).any(|window| window == needle)
@@ -218,7 +218,7 @@ async fn a_tampered_environment_is_refused() {
     let owner = owner(&store).await;
     let rows = [full_workspace(owner), full_workspace(owner)];
     for row in &rows {
-        store.insert_workspace(row, NO_LIMIT).await.unwrap();
+        store.insert_workspace(row, NO_LIMIT, None).await.unwrap();
     }
     execute(
         &path,
@@ -252,7 +252,7 @@ async fn a_row_without_meaning_is_refused_by_name() {
     let path = database_in(folder.path());
     let store = open(&path).await.unwrap();
     let row = workspace();
-    store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+    store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
     execute(&path, r#"UPDATE kb_agent_workspaces SET resource_limits = '{"cpu": "many"}'"#).await;
     let error = store.get_workspace(row.id).await.unwrap_err();
     assert_eq!(error.to_string(), format!("cannot read kb_agent_workspaces.resource_limits of {}", row.id));
@@ -268,7 +268,7 @@ async fn another_program_in_the_file_delays_writes_only() {
     let mut tool = SqliteConnection::connect(path.to_str().unwrap()).await.unwrap();
     let held = tool.begin_with("BEGIN IMMEDIATE").await.unwrap();
     let write = async {
-        store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+        store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
     };
     let release = async {
         store.health().await.unwrap();

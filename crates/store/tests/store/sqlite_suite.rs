@@ -6,7 +6,7 @@ use emergent_store::sqlite::SqliteStore;
 use emergent_store::{SecretKey, Store, Vault};
 use tempfile::TempDir;
 
-use crate::suite::{Fresh, store_suite};
+use crate::suite::{Fresh, every_check, one_by_one};
 
 /// A database in a folder that goes away with it.
 pub(crate) struct TempDatabase {
@@ -34,4 +34,9 @@ async fn temp_database() -> TempDatabase {
     TempDatabase { store, _folder: folder }
 }
 
-store_suite!(temp_database);
+every_check!(one_by_one, temp_database);
+
+#[test]
+fn random_operations() {
+    crate::suite::random_operations::agree_with_the_model(async || temp_database().await);
+}

@@ -27,7 +27,7 @@ pub(crate) async fn an_update_changes_what_it_names_and_nothing_else(store: &dyn
     let full = full_workspace(owner);
     let bystander = workspace();
     for row in [&full, &bystander] {
-        store.insert_workspace(row, NO_LIMIT).await.unwrap();
+        store.insert_workspace(row, NO_LIMIT, None).await.unwrap();
     }
 
     assert_eq!(updated(store, full.id, WorkspaceUpdate::default()).await, full);
@@ -72,7 +72,7 @@ pub(crate) async fn an_update_changes_what_it_names_and_nothing_else(store: &dyn
 
 pub(crate) async fn warnings_are_added_once_or_replaced(store: &dyn Store) {
     let row = workspace();
-    store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+    store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
     let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
     for (warnings, expect) in [
         (WarningsUpdate::Append(texts(&["a", "b"])), texts(&["a", "b"])),
@@ -87,7 +87,7 @@ pub(crate) async fn warnings_are_added_once_or_replaced(store: &dyn Store) {
 
 pub(crate) async fn an_error_is_set_and_cleared(store: &dyn Store) {
     let row = workspace();
-    store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+    store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
     let lost = WorkspaceError { code: "lost".to_owned(), message: "gone".to_owned() };
     for (error, expect) in [
         (ErrorUpdate::Keep, None),
@@ -102,7 +102,7 @@ pub(crate) async fn an_error_is_set_and_cleared(store: &dyn Store) {
 
 pub(crate) async fn an_update_can_depend_on_the_status(store: &dyn Store) {
     let row = workspace_in(WorkspaceStatus::Ready);
-    store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+    store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
 
     let update = WorkspaceUpdate {
         expected_status: Some(WorkspaceStatus::Creating),
@@ -130,7 +130,7 @@ pub(crate) async fn an_update_can_depend_on_the_status(store: &dyn Store) {
 
 pub(crate) async fn of_many_compare_and_sets_one_wins(store: &dyn Store) {
     let row = workspace_in(WorkspaceStatus::Ready);
-    store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+    store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
     let stop = WorkspaceUpdate {
         expected_status: Some(WorkspaceStatus::Ready),
         ..WorkspaceUpdate::to_status(WorkspaceStatus::Stopping)
@@ -143,7 +143,7 @@ pub(crate) async fn of_many_compare_and_sets_one_wins(store: &dyn Store) {
 pub(crate) async fn a_dropped_call_leaves_the_store_usable(store: &dyn Store) {
     for steps in 0..40 {
         let row = workspace();
-        let mut insert = store.insert_workspace(&row, NO_LIMIT);
+        let mut insert = store.insert_workspace(&row, NO_LIMIT, None);
         let mut finished = false;
         for _ in 0..steps {
             if futures::poll!(insert.as_mut()).is_ready() {
@@ -159,6 +159,6 @@ pub(crate) async fn a_dropped_call_leaves_the_store_usable(store: &dyn Store) {
         }
     }
     let row = workspace();
-    store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+    store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
     assert_eq!(store.get_workspace(row.id).await.unwrap(), Some(row));
 }

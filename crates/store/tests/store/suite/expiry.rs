@@ -13,7 +13,7 @@ pub(crate) async fn a_touch_moves_both_times(store: &dyn Store) {
     let used = workspace();
     let unused = workspace();
     for row in [&used, &unused] {
-        store.insert_workspace(row, NO_LIMIT).await.unwrap();
+        store.insert_workspace(row, NO_LIMIT, None).await.unwrap();
     }
     let (last_used_at, expires_at) = (NOON + MINUTE, Some(NOON + 2 * MINUTE));
     let touch = Touch { id: used.id, last_used_at, expires_at };
@@ -25,7 +25,7 @@ pub(crate) async fn a_touch_moves_both_times(store: &dyn Store) {
 
 pub(crate) async fn a_touch_passes_over_what_is_gone(store: &dyn Store) {
     let row = workspace();
-    store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+    store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
     let touches = [WorkspaceId::generate(), row.id].map(|id| Touch {
         id,
         last_used_at: NOON + MINUTE,
@@ -43,7 +43,7 @@ pub(crate) async fn a_touch_passes_over_what_is_gone(store: &dyn Store) {
 
 pub(crate) async fn the_last_use_never_moves_back(store: &dyn Store) {
     let row = workspace();
-    store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+    store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
     let touch = Touch { id: row.id, last_used_at: NOON - MINUTE, expires_at: Some(NOON) };
     store.touch_workspaces(&[touch]).await.unwrap();
     let kept = store.get_workspace(row.id).await.unwrap().unwrap();
@@ -64,7 +64,7 @@ pub(crate) async fn only_what_may_end_expires(store: &dyn Store) {
                     continue;
                 }
                 let row = WorkspaceRow { lifecycle, expires_at, ..workspace_in(status) };
-                store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+                store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
                 let can_be_destroyed = matches!(
                     status,
                     WorkspaceStatus::Ready | WorkspaceStatus::Stopped | WorkspaceStatus::Failed
@@ -88,9 +88,9 @@ pub(crate) async fn what_is_persistent_has_no_end(store: &dyn Store) {
         ..workspace_in(WorkspaceStatus::Ready)
     };
     let mortal = WorkspaceRow { expires_at: Some(NOON), ..server.clone() };
-    assert!(store.insert_workspace(&mortal, NO_LIMIT).await.is_err());
+    assert!(store.insert_workspace(&mortal, NO_LIMIT, None).await.is_err());
 
-    store.insert_workspace(&server, NO_LIMIT).await.unwrap();
+    store.insert_workspace(&server, NO_LIMIT, None).await.unwrap();
     let update = WorkspaceUpdate { expires_at: Some(NOON), ..WorkspaceUpdate::default() };
     assert_eq!(store.update_workspace(server.id, update).await.unwrap(), server);
     let touch = Touch { id: server.id, last_used_at: NOON + MINUTE, expires_at: Some(NOON) };
@@ -104,7 +104,7 @@ pub(crate) async fn the_longest_expired_come_first(store: &dyn Store) {
     for minutes in [3, 1, 2] {
         let expires_at = Some(NOON - minutes * MINUTE);
         let row = WorkspaceRow { expires_at, ..workspace_in(WorkspaceStatus::Ready) };
-        store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+        store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
         ids.push(row.id);
     }
     let expect = [ids[0], ids[2], ids[1]];

@@ -7,8 +7,8 @@ use emergent_store::{
     WorkspaceError, WorkspaceFilter, WorkspaceRow,
 };
 use emergent_types::{
-    ByteSize, ContainerType, Cpu, DeploymentMode, DiskEnforcement, IsolationLevel, Lifecycle, NetworkMode,
-    Persistence, ProviderChoice, ProviderKind, ResourceLimits, WorkspaceId, WorkspaceStatus,
+    ByteSize, ContainerType, Cpu, DeploymentMode, DiskEnforcement, IsolationLevel, Lifecycle, NamedDemands,
+    NetworkMode, Persistence, ProviderChoice, ProviderKind, ResourceLimits, WorkspaceId, WorkspaceStatus,
 };
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
@@ -56,6 +56,7 @@ pub(crate) fn workspace() -> WorkspaceRow {
         error: None,
         resume_attempts: 0,
         acknowledged: false,
+        named_demands: None,
     }
 }
 
@@ -103,6 +104,7 @@ pub(crate) fn full_workspace(owner: TokenId) -> WorkspaceRow {
         error: Some(WorkspaceError { code: "lost".to_owned(), message: "it went away".to_owned() }),
         resume_attempts: 2,
         acknowledged: true,
+        named_demands: Some(NamedDemands { cpu: true, disk: true, ..NamedDemands::default() }),
         ..workspace()
     }
 }
@@ -136,13 +138,16 @@ pub(crate) fn token(kind: TokenKind) -> ApiToken {
         hash: TokenHash::from(hash),
         created_at: NOON,
         expires_at: None,
+        owner_id: None,
+        revoked_at: None,
+        session: None,
     }
 }
 
 /// A token that workspaces can belong to.
 pub(crate) async fn owner(store: &dyn Store) -> TokenId {
     let token = token(TokenKind::User);
-    store.insert_token(&token).await.unwrap();
+    store.insert_token(&token, None).await.unwrap();
     token.id
 }
 

@@ -12,7 +12,7 @@ pub(crate) async fn pages_are_newest_first(store: &dyn Store) {
     assert_eq!(walk(store, all, 3).await, []);
     let mut rows: Vec<_> = (0..7).map(|_| workspace()).collect();
     for row in &rows {
-        store.insert_workspace(row, NO_LIMIT).await.unwrap();
+        store.insert_workspace(row, NO_LIMIT, None).await.unwrap();
     }
     rows.reverse();
     let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
@@ -34,7 +34,7 @@ pub(crate) async fn filters_combine(store: &dyn Store) {
                 for owner in owners {
                     let owner_id = Some(owner);
                     let row = WorkspaceRow { container_type, provider, owner_id, ..workspace_in(status) };
-                    store.insert_workspace(&row, NO_LIMIT).await.unwrap();
+                    store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
                     rows.push(row);
                 }
             }
@@ -64,7 +64,7 @@ pub(crate) async fn filters_combine(store: &dyn Store) {
 pub(crate) async fn a_walk_sees_every_row_once_while_others_come_and_go(store: &dyn Store) {
     let rows: Vec<_> = (0..40).map(|_| workspace()).collect();
     for row in &rows {
-        store.insert_workspace(row, NO_LIMIT).await.unwrap();
+        store.insert_workspace(row, NO_LIMIT, None).await.unwrap();
     }
     // Every third row goes during the walk, before or after it is seen; as many come.
     let (leaving, staying): (Vec<_>, Vec<_>) = rows.iter().enumerate().partition(|(at, _)| at % 3 == 0);
@@ -82,7 +82,7 @@ pub(crate) async fn a_walk_sees_every_row_once_while_others_come_and_go(store: &
         seen.extend(page.items.into_iter().map(|row| row.id));
         if let Some(row) = leaving.next() {
             store.delete_workspace(row.id).await.unwrap();
-            store.insert_workspace(&workspace(), NO_LIMIT).await.unwrap();
+            store.insert_workspace(&workspace(), NO_LIMIT, None).await.unwrap();
         }
         cursor = page.next;
         if cursor.is_none() {

@@ -131,7 +131,7 @@ async fn play(store: &dyn Store, steps: Vec<Step>) -> Result<(), TestCaseError> 
             Step::Insert { container_type, status } => {
                 let row = WorkspaceRow { container_type, status, ..workspace() };
                 ids.push(row.id);
-                let answer = match store.insert_workspace(&row, MAX_ACTIVE).await {
+                let answer = match store.insert_workspace(&row, MAX_ACTIVE, None).await {
                     Ok(()) => Answer::Done,
                     Err(InsertWorkspaceError::LimitReached { .. }) => Answer::LimitReached,
                     Err(other) => return Err(TestCaseError::fail(format!("{other:?}"))),

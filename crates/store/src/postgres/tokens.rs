@@ -1,0 +1,111 @@
+//! `core.api_tokens`.
+
+use std::num::NonZeroU32;
+
+use sqlx::PgExecutor;
+use time::OffsetDateTime;
+
+use super::failure::because;
+use super::lock::{TOKENS, lock_in_transaction};
+use super::statement::{DIALECT, query, token};
+use super::{CALL_LIMIT, PostgresStore, commit, keys, within};
+use crate::columns::keys::ToMake;
+use crate::columns::{Statement, tokens};
+use crate::violation;
+use crate::{
+    ApiToken, IdempotencyKey, InsertTokenError, Operation, Revocation, StoreError, TokenCursor, TokenFilter,
+    TokenHash, TokenId, TokenPage,
+};
+
+impl PostgresStore {
+    pub(super) async fn insert_token_row(
+        &self,
+        new: &ApiToken,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<(), InsertTokenError> {
+        let operation = Operation::InsertToken(new.id);
+        let insert = tokens::insert(&DIALECT, new)?;
+        let transaction = within(CALL_LIMIT, operation, async {
+            let mut transaction = self.begin(operation).await?;
+            if let Some(key) = key {
+                let make = ToMake::token(&DIALECT, key, new);
+                if let Some(known) = keys::take(&mut transaction, &make).await? {
+                    return Err(known.into());
+                }
+            }
+            let owner = match new.owner_id {
+                Some(owner) => {
+                    // Nobody revokes it, or one of those that made it, in between.
+                    lock_in_transaction(&mut transaction, TOKENS).await.map_err(because(operation))?;
+                    fetch(&mut *transaction, tokens::get(&DIALECT, owner), operation).await?
+                }
+                None => None,
+            };
+            tokens::refuse_owner(new, owner.as_ref())?;
+            match query(insert).execute(&mut *transaction).await {
+                Err(error) if violation::is_duplicate(&error) => {
+                    Err(InsertTokenError::AlreadyExists { id: new.id })?
+                }
+                inserted => inserted.map_err(because(operation))?,
+            };
+            Ok::<_, InsertTokenError>(transaction)
+        })
+        .await?;
+        Ok(commit(transaction, operation).await?)
+    }
+
+    pub(super) async fn find_token_row(&self, hash: &TokenHash) -> Result<Option<ApiToken>, StoreError> {
+        let operation = Operation::FindTokenByHash;
+        within(CALL_LIMIT, operation, fetch(&self.pool, tokens::by_hash(&DIALECT, hash), operation)).await
+    }
+
+    pub(super) async fn get_token_row(&self, id: TokenId) -> Result<Option<ApiToken>, StoreError> {
+        let operation = Operation::GetToken(id);
+        within(CALL_LIMIT, operation, fetch(&self.pool, tokens::get(&DIALECT, id), operation)).await
+    }
+
+    pub(super) async fn list_token_rows(
+        &self,
+        filter: TokenFilter,
+        after: Option<TokenCursor>,
+        limit: NonZeroU32,
+    ) -> Result<TokenPage, StoreError> {
+        let rows = self.read(Operation::ListTokens, tokens::list(&DIALECT, filter, after, limit)).await?;
+        tokens::page(&DIALECT, &rows, limit)
+    }
+
+    pub(super) async fn revoke_token_row(
+        &self,
+        id: TokenId,
+        at: OffsetDateTime,
+    ) -> Result<Option<Revocation>, StoreError> {
+        let operation = Operation::RevokeToken(id);
+        let (transaction, revoked, ids) = within(CALL_LIMIT, operation, async {
+            let mut transaction = self.begin(operation).await?;
+            lock_in_transaction(&mut transaction, TOKENS).await.map_err(because(operation))?;
+            let rows = query(tokens::family(&DIALECT, id))
+                .fetch_all(&mut *transaction)
+                .await
+                .map_err(because(operation))?;
+            let ids: Vec<TokenId> = rows.iter().map(|row| token(row).id("id")).collect::<Result<_, _>>()?;
+            for &id in &ids {
+                let revoke = query(tokens::revoke(&DIALECT, id, at));
+                revoke.execute(&mut *transaction).await.map_err(because(operation))?;
+            }
+            let revoked = fetch(&mut *transaction, tokens::get(&DIALECT, id), operation).await?;
+            Ok::<_, StoreError>((transaction, revoked, ids))
+        })
+        .await?;
+        commit(transaction, operation).await?;
+        Ok(revoked.map(|token| Revocation { token, ids }))
+    }
+}
+
+async fn fetch(
+    executor: impl PgExecutor<'_>,
+    statement: Statement,
+    operation: Operation,
+) -> Result<Option<ApiToken>, StoreError> {
+    let row = query(statement).fetch_optional(executor).await.map_err(because(operation))?;
+    row.map(|row| tokens::decode(&token(&row))).transpose()
+}

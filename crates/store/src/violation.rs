@@ -1,0 +1,25 @@
+//! What an insert can break, in terms that every database has.
+
+use sqlx::error::ErrorKind;
+
+use crate::{InsertWorkspaceError, WorkspaceRow};
+
+/// Whether a row with the same key exists.
+pub(crate) fn is_duplicate(error: &sqlx::Error) -> bool {
+    matches!(kind(error), Some(ErrorKind::UniqueViolation))
+}
+
+/// Why a workspace was refused, if it is to blame.
+pub(crate) fn of_workspace(row: &WorkspaceRow, error: &sqlx::Error) -> Option<InsertWorkspaceError> {
+    match kind(error)? {
+        ErrorKind::UniqueViolation => Some(InsertWorkspaceError::AlreadyExists { id: row.id }),
+        ErrorKind::ForeignKeyViolation => {
+            Some(InsertWorkspaceError::UnknownOwner { id: row.id, owner: row.owner_id })
+        }
+        _ => None,
+    }
+}
+
+fn kind(error: &sqlx::Error) -> Option<ErrorKind> {
+    error.as_database_error().map(sqlx::error::DatabaseError::kind)
+}

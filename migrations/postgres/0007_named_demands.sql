@@ -1,0 +1,5 @@
+-- Which limits, and whether the network, the request itself named; the others were defaults. What
+-- is named and cannot be enforced is refused, also when a create that was cut off is begun again.
+-- NULL: the row is older than this column.
+
+ALTER TABLE kb.agent_workspaces ADD COLUMN named_demands JSONB;
