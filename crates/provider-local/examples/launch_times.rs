@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use emergent_agent_client::{AgentClient, AgentDialer, AgentKey, AgentStream, DialError, Greeting};
-use emergent_provider::{SandboxSpec, WorkspaceProvider};
+use emergent_provider::{NamedDemands, SandboxSpec, WorkspaceProvider};
 use emergent_provider_local::{AgentSource, HelperCommand, LaunchStep, LocalProvider, Options};
 use emergent_types::{InstallationId, NetworkMode, ResourceLimits, WorkspaceId};
 
@@ -40,6 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             limits: ResourceLimits::WORKSPACE_DEFAULT,
             network: NetworkMode::Isolated,
             base_image: None,
+            named: NamedDemands::default(),
             agent_key: AgentKey::derive(b"times", id),
         };
         let start = Instant::now();

@@ -10,26 +10,29 @@ use rustix::fs::statvfs;
 
 use crate::provider::Host;
 
-pub(crate) fn of(host: &Host) -> Capabilities {
+pub(crate) fn of(host: &Host, networks: Vec<NetworkMode>) -> Capabilities {
     Capabilities {
         isolation: IsolationLevel::Container,
         persistence: Some(Persistence::Full),
+        suspend: false,
         snapshots: false,
         warm_pool: true,
-        networks: vec![NetworkMode::Isolated],
+        networks,
         base_image: false,
-        // A host that cannot enforce one of them is unhealthy.
-        limits: LimitEnforcement {
-            cpu: Enforcement::Enforced,
-            memory: Enforcement::Enforced,
-            pids: Enforcement::Enforced,
-            disk: DiskEnforcement::Hard,
-        },
-        platform_needs: vec!["linux".to_owned(), "root".to_owned()],
+        limits: host.means().map_or(NOTHING, |means| means.limits()),
+        platform_needs: vec!["linux".to_owned()],
         startup_ms: host.startup.summary(),
         free: free(host),
     }
 }
+
+/// Where nothing is known, nothing is promised.
+const NOTHING: LimitEnforcement = LimitEnforcement {
+    cpu: Enforcement::NotEnforced,
+    memory: Enforcement::NotEnforced,
+    pids: Enforcement::NotEnforced,
+    disk: DiskEnforcement::Monitored,
+};
 
 fn free(host: &Host) -> Option<FreeResources> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;

@@ -15,11 +15,14 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::Instant;
 
+use emergent_host_disk::{Geometry, copy_sparse};
 use emergent_provider::{Operation, ProviderError, Sandbox, SandboxSpec};
+use emergent_types::NetworkMode;
 
-use crate::disk::{self, Geometry};
+use crate::disk;
 use crate::launch::{self, LaunchError, LaunchRequest, LaunchStep, Launched, StepTiming};
 use crate::layout::DISK_IMAGE;
+use crate::means::DiskKind;
 use crate::prepared::Prepared;
 use crate::provider::{Host, KIND, sandbox, step_error};
 use crate::state::{Observed, Phase, SandboxRecord};
@@ -29,11 +32,11 @@ impl Host {
         let started = Instant::now();
         let prepared = self.prepared()?;
         match self.observe(spec.id) {
-            Observed::Running(..) => return Ok(sandbox(&self.layout, spec.id)),
+            Observed::Running(..) => return Ok(sandbox(&self.layout, spec.id, &prepared.means)),
             // Its agent has died since; its disk is not ours to throw away.
             Observed::Stopped(record) => {
                 self.relaunch(&prepared, Operation::Create, spec, record)?;
-                return Ok(sandbox(&self.layout, spec.id));
+                return Ok(sandbox(&self.layout, spec.id, &prepared.means));
             }
             Observed::Partial => self.remove(&prepared, Operation::Create, spec.id)?,
             Observed::Absent if prepared.cgroups.exists(&self.layout.group(spec.id)) => {
@@ -49,7 +52,7 @@ impl Host {
             return Err(error);
         }
         self.startup.add(started.elapsed());
-        Ok(sandbox(&self.layout, spec.id))
+        Ok(sandbox(&self.layout, spec.id, &prepared.means))
     }
 
     pub(crate) fn make(&self, prepared: &Prepared, spec: &SandboxSpec) -> Result<(), ProviderError> {
@@ -60,13 +63,17 @@ impl Host {
             installation: self.layout.installation(),
             workspace: spec.id,
             limits: spec.limits,
+            named: spec.named,
+            launcher: prepared.means.launcher,
+            disk: prepared.means.disk,
+            connected: spec.network == NetworkMode::Internet,
             phase: Phase::Creating,
         };
         record.save(&folder).map_err(failed("record"))?;
         let copying = Instant::now();
         self.make_disk(prepared, spec, &folder)?;
         let copied = StepTiming { step: LaunchStep::DiskCopy, micros: copying.elapsed().as_micros() as u64 };
-        let launched = self.launch(prepared, Operation::Create, spec, true)?;
+        let launched = self.launch(prepared, Operation::Create, spec, &record, true)?;
         let steps = std::iter::once(copied).chain(launched.steps.iter().copied()).collect();
         *self.latest_steps.lock().unwrap_or_else(PoisonError::into_inner) = steps;
         record.phase = self.running(spec, launched)?;
@@ -75,6 +82,16 @@ impl Host {
 
     fn make_disk(&self, prepared: &Prepared, spec: &SandboxSpec, folder: &Path) -> Result<(), ProviderError> {
         let exhausted = || ProviderError::Exhausted { provider: KIND, resource: "disk", id: spec.id };
+        if prepared.means.disk == DiskKind::Folder {
+            let accounts = prepared.means.launcher.accounts();
+            return disk::folder::make(&prepared.skeleton, folder, spec.id, accounts).map_err(|error| {
+                if error.kind() == std::io::ErrorKind::StorageFull {
+                    exhausted()
+                } else {
+                    step_error(Operation::Create, spec.id, LaunchStep::DiskCopy.as_str(), error)
+                }
+            });
+        }
         let template =
             prepared.templates.get(Geometry::for_size(spec.limits.disk.bytes())).map_err(|error| {
                 if error.is_out_of_space() {
@@ -83,7 +100,7 @@ impl Host {
                     step_error(Operation::Create, spec.id, "template", error)
                 }
             })?;
-        disk::copy_sparse(&template, &folder.join(DISK_IMAGE)).map_err(|error| {
+        copy_sparse(&template, &folder.join(DISK_IMAGE)).map_err(|error| {
             if error.kind() == std::io::ErrorKind::StorageFull {
                 exhausted()
             } else {
@@ -98,6 +115,7 @@ impl Host {
         prepared: &Prepared,
         operation: Operation,
         spec: &SandboxSpec,
+        record: &SandboxRecord,
         first_launch: bool,
     ) -> Result<Launched, ProviderError> {
         let exhausted = |resource| ProviderError::Exhausted { provider: KIND, resource, id: spec.id };
@@ -108,15 +126,20 @@ impl Host {
             state_folder: self.layout.sandbox(spec.id),
             agent_folder: prepared.agent_folder.clone(),
             system_folders: prepared.system_folders.clone(),
+            launcher: record.launcher,
+            disk: record.disk,
             first_launch,
             ids: self.ids.take(spec.id).ok_or_else(|| exhausted("user id ranges"))?,
             limits: spec.limits,
+            connected: spec.network == NetworkMode::Internet,
             cgroups: prepared.cgroups.clone(),
+            enforced: prepared.means.limits(),
             group: self.layout.group(spec.id),
             agent_key: spec.agent_key.expose_hex(),
         };
         *self.launching.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        let result = launch::launch(&self.options.helper, &request);
+        let result =
+            launch::launch(&self.options.helper, &request, &|namespace| self.connect(spec.id, namespace));
         *self.launching.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
         result.map_err(|error| match error {
             LaunchError::Spawn { error, .. } if is_shortage(&error) => exhausted("processes"),

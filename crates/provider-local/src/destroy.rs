@@ -4,7 +4,7 @@
 //!  record: Removing                        interrupted after here, it is Partial
 //!    └► PID 1 killed ─ its whole PID namespace dies with it
 //!         └► whatever else is in the control group killed
-//!              └► disk unlocked = mount and loop device are gone
+//!              └► disk unlocked = mount and loop device are gone; link removed
 //!                   └► control groups removed
 //!                        └► state folder removed, last
 //! ```
@@ -15,10 +15,12 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use emergent_host_disk::lock_when_detached;
 use emergent_provider::{Operation, ProviderError};
 use emergent_types::WorkspaceId;
 
 use crate::disk;
+use crate::launch::noted_init;
 use crate::layout::DISK_IMAGE;
 use crate::list::helpers_of;
 use crate::prepared::Prepared;
@@ -75,16 +77,23 @@ impl Host {
     ) -> Result<(), ProviderError> {
         let failed = |step| move |error: io::Error| step_error(operation, id, step, error);
         let deadline = Instant::now() + END_LIMIT;
-        if let Some(process) = init.and_then(ProcessIdentity::open) {
-            process.kill().and_then(|()| process.wait(deadline)).map_err(failed("kill"))?;
+        let folder = self.layout.sandbox(id);
+        // On record since before it could do anything.
+        let noted = noted_init(&folder);
+        for process in init.into_iter().chain(&noted).filter_map(ProcessIdentity::open) {
+            match process.kill().and_then(|()| process.wait(deadline)).map_err(failed("kill"))? {
+                true => {}
+                false => return Err(failed("kill")(io::ErrorKind::TimedOut.into())),
+            }
         }
         let group = self.layout.group(id);
         prepared.cgroups.kill_everything(&group, deadline).map_err(failed("kill"))?;
-        match disk::lock_when_detached(&self.layout.sandbox(id).join(DISK_IMAGE), deadline) {
+        match lock_when_detached(&folder.join(DISK_IMAGE), deadline) {
             Ok(_free) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed("disk")(error)),
         }
+        self.disconnect(operation, id)?;
         prepared.cgroups.remove(&group, deadline).map_err(failed("control group"))?;
         self.ids.give_back(id);
         // While a launch is under way it may be making its own group in there.
@@ -110,6 +119,7 @@ fn end_helpers(host: &Host, id: WorkspaceId) -> io::Result<()> {
 }
 
 fn remove_folder(folder: &Path) -> io::Result<()> {
+    disk::folder::remove(folder)?;
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -7,12 +7,12 @@ use std::fs;
 use std::sync::{Mutex, PoisonError};
 
 use emergent_agent_client::AgentKey;
-use emergent_provider::{Health, Operation, ProviderError, SandboxSpec};
+use emergent_provider::{Health, NamedDemands, Operation, ProviderError, SandboxSpec};
 use emergent_types::{NetworkMode, ResourceLimits, WorkspaceId};
 use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::cgroup::Cgroups;
-use crate::disk::find_mkfs;
+use crate::means::Launcher;
 use crate::provider::Host;
 
 /// Whether a real sandbox has worked.
@@ -35,14 +35,15 @@ impl Probe {
 
 impl Host {
     pub(crate) fn health(&self) -> Health {
-        let missing: Vec<String> = CHECKS.iter().filter_map(|check| check()).collect();
+        let launcher = Launcher::of_this_process();
+        let missing = missing(launcher);
         if !missing.is_empty() {
             return Health::Unhealthy { reason: missing.join("; ") };
         }
         let mut passed = self.probe.passed.lock().unwrap_or_else(PoisonError::into_inner);
         if !*passed {
             if let Err(error) = self.try_sandbox() {
-                return Health::Unhealthy { reason: error.to_string() };
+                return Health::Unhealthy { reason: format!("{error}{}", likely_cause(launcher)) };
             }
             *passed = true;
         }
@@ -58,6 +59,7 @@ impl Host {
             limits: ResourceLimits::WORKSPACE_DEFAULT,
             network: NetworkMode::Isolated,
             base_image: None,
+            named: NamedDemands::default(),
             agent_key: AgentKey::derive(id.as_uuid().as_bytes(), id),
         };
         let prepared = self.prepared()?;
@@ -69,24 +71,21 @@ impl Host {
     }
 }
 
-/// Each names what is missing and how to get it.
-const CHECKS: [fn() -> Option<String>; 6] =
-    [check_root, check_mkfs, check_loop_devices, check_user_namespaces, check_cgroups, check_ext4];
+/// What is missing for sandboxes to be made at all, and how to get it.
+fn missing(launcher: Launcher) -> Vec<String> {
+    let checks: &[fn() -> Option<String>] = match launcher {
+        Launcher::Root => &[check_root, check_user_namespaces, check_cgroups],
+        Launcher::Unprivileged => &[check_user_namespaces, check_unprivileged_user_namespaces],
+    };
+    checks.iter().filter_map(|check| check()).collect()
+}
 
 fn check_root() -> Option<String> {
     let privileged = capabilities(None).is_ok_and(|own| own.effective.contains(CapabilitySet::SYS_ADMIN));
-    (!rustix::process::geteuid().is_root() || !privileged).then(|| {
-        "the server is not root with CAP_SYS_ADMIN; start it with sudo or as a system service".to_owned()
-    })
-}
-
-fn check_mkfs() -> Option<String> {
-    find_mkfs().is_none().then(|| "mkfs.ext4 is not installed; install the package e2fsprogs".to_owned())
-}
-
-fn check_loop_devices() -> Option<String> {
-    fs::File::open("/dev/loop-control").err().map(|error| {
-        format!("/dev/loop-control cannot be opened ({error}); load the kernel module with `modprobe loop`")
+    (!privileged).then(|| {
+        "the server is root without CAP_SYS_ADMIN; run it outside of a container, in a privileged one, or \
+         as an ordinary account"
+            .to_owned()
     })
 }
 
@@ -102,24 +101,42 @@ fn check_user_namespaces() -> Option<String> {
     }
 }
 
+/// Debian's and Arch's own switch.
+fn check_unprivileged_user_namespaces() -> Option<String> {
+    is_set_to("/proc/sys/kernel/unprivileged_userns_clone", "0").then(|| {
+        "user namespaces are for root only here; allow them with `sysctl \
+         kernel.unprivileged_userns_clone=1`, or start the server as root"
+            .to_owned()
+    })
+}
+
 fn check_cgroups() -> Option<String> {
     match Cgroups::detect() {
-        Ok(Some(cgroups)) => match cgroups.missing()[..] {
-            [] => None,
-            ref missing => Some(format!(
-                "control group controllers are missing: {}; boot with them enabled",
-                missing.join(", ")
-            )),
-        },
-        Ok(None) => Some("control groups are not mounted at /sys/fs/cgroup; mount cgroup2 there".to_owned()),
+        Ok(cgroups) => cgroups
+            .unusable()
+            .map(|why| format!("control groups cannot be used: {why}; mount cgroup2 at /sys/fs/cgroup")),
         Err(error) => Some(format!("control groups cannot be looked at: {error}")),
     }
 }
 
-fn check_ext4() -> Option<String> {
-    // A module that is not loaded yet is loaded by the first mount.
-    let known = fs::read_to_string("/proc/filesystems")
-        .is_ok_and(|text| text.lines().any(|line| line.ends_with("\text4")));
-    let loadable = fs::metadata("/lib/modules").is_ok();
-    (!known && !loadable).then(|| "this kernel has no ext4; load it with `modprobe ext4`".to_owned())
+/// What a failure to make a sandbox without root most often comes from.
+fn likely_cause(launcher: Launcher) -> &'static str {
+    let restricted = is_set_to("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1");
+    match launcher {
+        Launcher::Unprivileged if restricted => {
+            " (AppArmor takes the powers of user namespaces away from ordinary accounts: `sysctl \
+             kernel.apparmor_restrict_unprivileged_userns=0`, an AppArmor profile with `userns`, or start \
+             the server as root)"
+        }
+        Launcher::Unprivileged => {
+            " (without root a sandbox needs user namespaces, and a /proc that nothing is mounted over; in a \
+             container, start that with --security-opt seccomp=unconfined --security-opt \
+             systempaths=unconfined, or start the server as root)"
+        }
+        Launcher::Root => "",
+    }
+}
+
+fn is_set_to(switch: &str, value: &str) -> bool {
+    fs::read_to_string(switch).is_ok_and(|text| text.trim() == value)
 }

@@ -6,7 +6,9 @@
 //! <data_dir>/local/templates/<hash>-<bytes>.img     formatted disks to copy from
 //! <data_dir>/local/<workspace id>/                  one sandbox:
 //!     sandbox.json                                    what is known about it
-//!     disk.img                                        everything it has written
+//!     disk.img, or disk/                              everything it has written
+//!     init.json                                       its first process, where that was
+//!                                                     started without root
 //!     agent.sock                                      where its agent listens
 //! <cgroup hierarchy>/emergent-<installation>/<workspace id>/{launch,sandbox}
 //! ```
@@ -19,6 +21,10 @@ use emergent_types::{InstallationId, WorkspaceId};
 pub(crate) const AGENT_SOCKET: &str = "agent.sock";
 /// The disk in a state folder.
 pub(crate) const DISK_IMAGE: &str = "disk.img";
+/// The disk in a state folder where it is a folder itself.
+pub(crate) const DISK_FOLDER: &str = "disk";
+/// The first process of the latest launch without root, in a state folder.
+pub(crate) const INIT: &str = "init.json";
 /// The record in a state folder.
 pub(crate) const RECORD: &str = "sandbox.json";
 /// The agent's program in its folder.
@@ -69,11 +75,4 @@ impl Layout {
     pub(crate) fn group(&self, id: WorkspaceId) -> String {
         format!("{}/{id}", self.installation_group())
     }
-}
-
-/// The name a sandbox sees itself under: twelve hexadecimal digits from the random end of the
-/// id, since the front of a version 7 UUID is a clock.
-pub(crate) fn hostname(id: WorkspaceId) -> String {
-    let hex = id.as_uuid().simple().to_string();
-    hex[hex.len() - 12..].to_owned()
 }

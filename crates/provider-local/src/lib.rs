@@ -30,7 +30,7 @@
 //! | `/usr` and what belongs to it | the host's, read-only, without what is mounted below; files only the host's root may read stay closed |
 //! | `/etc` | its own, with what the host lets everybody read and nobody hides secrets in |
 //! | `/tmp`, `/dev/shm`, `/run` | memory: a half, a quarter and an eighth of the limit |
-//! | namespaces | user, mount, pid, ipc, uts, network (empty), cgroup; no further user namespaces inside |
+//! | namespaces | user, mount, pid, ipc, uts, network (empty, or one link and the rules of `host-net`), cgroup; no further user namespaces inside |
 //! | processor | quota over periods of 100 ms |
 //! | memory | with swap; at the limit the process dies, not the sandbox |
 //! | processes | one per 256 KiB of memory, 512 to 4,096 |
@@ -51,18 +51,24 @@ mod health;
 mod launch;
 mod layout;
 mod list;
+mod means;
+mod measure;
+mod network;
 mod options;
 mod prepared;
 mod process;
 mod provider;
 mod resume;
 mod skeleton;
-mod startup_times;
 mod state;
 mod stop;
 mod uid_range;
 
+pub use cgroup::Controller;
+/// The network of sandboxes, for those who look at a host.
+pub use emergent_host_net as host_net;
+pub use emergent_host_net::Cidr;
 pub use launch::helper;
 pub use launch::{LaunchStep, StepTiming};
-pub use options::{AgentSource, HelperCommand, Options};
+pub use options::{AgentSource, HelperCommand, Options, Withheld};
 pub use provider::LocalProvider;

@@ -1,5 +1,5 @@
 //! What exists. Looked for in every place where something can be left: state folders, control
-//! groups, and the process table for launch helpers.
+//! groups, links, and the process table for launch helpers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,13 +29,14 @@ impl Host {
         }
         // Asked of the host and not of what was prepared: there is something to see also where
         // nothing can be made.
-        let groups = Cgroups::detect()
-            .map_err(unreadable)?
-            .map(|cgroups| cgroups.names_below(&self.layout.installation_group()))
-            .unwrap_or_default();
+        let groups = Cgroups::detect().map_err(unreadable)?.names_below(&self.layout.installation_group());
         let helpers = launch_helpers(self.layout.installation()).map_err(unreadable)?;
-        let elsewhere =
-            groups.iter().filter_map(|name| name.parse().ok()).chain(helpers.into_iter().map(|(id, _)| id));
+        let links = self.network.list().unwrap_or_default();
+        let elsewhere = groups
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .chain(helpers.into_iter().map(|(id, _)| id))
+            .chain(links.into_iter().filter_map(|left| left.workspace));
         for id in elsewhere {
             found.entry(id).or_insert(ObservedState::Partial);
         }

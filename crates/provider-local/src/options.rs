@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use emergent_types::InstallationId;
 
+use crate::cgroup::Controller;
+
 /// What a [`LocalProvider`](crate::LocalProvider) is made with.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -16,6 +18,15 @@ pub struct Options {
     pub agent: AgentSource,
     /// How to start the launch helper.
     pub helper: HelperCommand,
+}
+
+/// What is not to be used although the host has it: as on a host that lacks it.
+#[derive(Debug, Clone, Default)]
+pub struct Withheld {
+    /// Disks that are files with a file system of their own; they are folders then.
+    pub disk_images: bool,
+    /// Control group controllers.
+    pub controllers: Vec<Controller>,
 }
 
 /// Where the agent's program comes from.

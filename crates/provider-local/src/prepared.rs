@@ -6,11 +6,12 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use emergent_host_disk::Templates;
 use emergent_provider::{Operation, ProviderError};
 
 use crate::agent_binary;
 use crate::cgroup::Cgroups;
-use crate::disk::Templates;
+use crate::means::{Launcher, Means};
 use crate::provider::{Host, KIND};
 use crate::skeleton::{Skeleton, system_folders};
 use crate::state::Observed;
@@ -18,7 +19,9 @@ use crate::state::Observed;
 /// What is in place.
 pub(crate) struct Prepared {
     pub(crate) agent_folder: PathBuf,
-    pub(crate) templates: Templates,
+    pub(crate) templates: Templates<Skeleton>,
+    pub(crate) skeleton: Skeleton,
+    pub(crate) means: Means,
     pub(crate) cgroups: Cgroups,
     pub(crate) system_folders: Vec<String>,
 }
@@ -55,13 +58,27 @@ impl Host {
             .map_err(|error| unavailable(&sandboxes.display().to_string(), &error))?;
         let agent_folder = agent_binary::install(&self.options.agent, &self.layout.agents())
             .map_err(|error| unavailable("the agent's program", &error))?;
-        let cgroups = Cgroups::detect()
-            .map_err(|error| unavailable("control groups", &error))?
-            .ok_or_else(|| unavailable("control groups", &"not mounted at /sys/fs/cgroup"))?;
-        let skeleton =
-            Skeleton::of_host(Path::new("/")).map_err(|error| unavailable("the host's /etc", &error))?;
-        let templates = Templates::new(self.layout.templates(), skeleton);
-        Ok(Prepared { agent_folder, templates, cgroups, system_folders: system_folders() })
+        let means =
+            Means::detect(&self.withheld).map_err(|error| unavailable("what the host has", &error))?;
+        if means.launcher == Launcher::Root
+            && let Some(why) = means.cgroups.unusable()
+        {
+            return Err(unavailable("control groups", &why));
+        }
+        let skeleton = Skeleton::of_host(Path::new("/"), means.launcher.accounts())
+            .map_err(|error| unavailable("the host's /etc", &error))?;
+        let templates = Templates::new(self.layout.templates(), skeleton.clone());
+        let cgroups = means.cgroups.clone();
+        Ok(Prepared { agent_folder, templates, skeleton, means, cgroups, system_folders: system_folders() })
+    }
+
+    /// What there is to work with: what was found when everything was prepared, or else now.
+    pub(crate) fn means(&self) -> std::io::Result<Means> {
+        let done = self.preparation.done.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*done {
+            Some(prepared) => Ok(prepared.means.clone()),
+            None => Means::detect(&self.withheld),
+        }
     }
 
     /// Takes over what an earlier server left: notes the ids of sandboxes that run, and ends
@@ -69,7 +86,12 @@ impl Host {
     fn adopt(&self, prepared: &Prepared) {
         for id in self.ids_with_folders() {
             match self.observe(id) {
-                Observed::Running(_, _, ids) => self.ids.note(id, ids),
+                Observed::Running(record, init, ids) => {
+                    self.ids.note(id, ids);
+                    if record.connected {
+                        self.adopt_network(id, &init);
+                    }
+                }
                 Observed::Stopped(_) if prepared.cgroups.is_populated(&self.layout.group(id)) => {
                     match self.end_processes(prepared, Operation::Resume, id, None) {
                         Ok(()) => {
@@ -81,5 +103,6 @@ impl Host {
                 Observed::Stopped(_) | Observed::Partial | Observed::Absent => {}
             }
         }
+        self.settle_network();
     }
 }

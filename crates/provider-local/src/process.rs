@@ -36,6 +36,13 @@ impl ProcessIdentity {
         (same && !stat.is_zombie).then_some(ProcessHandle { pidfd })
     }
 
+    /// Its network namespace, held open.
+    pub(crate) fn network_namespace(&self) -> io::Result<fs::File> {
+        let namespace = fs::File::open(format!("/proc/{}/ns/net", self.pid))?;
+        // Looked at after the file is open: if this is the process now, it was its own.
+        if self.is_alive() { Ok(namespace) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
     pub(crate) fn is_alive(&self) -> bool {
         self.open().is_some()
     }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use emergent_agent_client::AgentStream;
+use emergent_host_net::{Cidr, HostNetwork};
 use emergent_provider::{
-    Health, ObservedSandbox, Operation, ProviderError, Sandbox, SandboxSpec, WorkspaceProvider,
+    DiskUse, Health, ObservedSandbox, Operation, ProviderError, Sandbox, SandboxSpec, StartupTimes,
+    WorkspaceProvider,
 };
-use emergent_types::{
-    Capabilities, DiskEnforcement, IsolationLevel, NetworkMode, Persistence, ProviderKind, WorkspaceId,
-};
+use emergent_types::{Capabilities, IsolationLevel, NetworkMode, Persistence, ProviderKind, WorkspaceId};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedMutexGuard, Semaphore};
@@ -20,9 +20,10 @@ use tokio::sync::{OwnedMutexGuard, Semaphore};
 use crate::health::Probe;
 use crate::launch::StepTiming;
 use crate::layout::{AGENT_SOCKET, Layout};
-use crate::options::Options;
+use crate::means::Means;
+use crate::options::{Options, Withheld};
 use crate::prepared::Preparation;
-use crate::startup_times::StartupTimes;
+use crate::state::SandboxRecord;
 use crate::uid_range::UidRanges;
 
 /// This provider's name in errors.
@@ -44,11 +45,13 @@ pub struct LocalProvider {
 /// Everything operations share. Their code is in the files named after them.
 pub(crate) struct Host {
     pub(crate) options: Options,
+    pub(crate) withheld: Withheld,
     pub(crate) layout: Layout,
     pub(crate) ids: UidRanges,
     pub(crate) startup: StartupTimes,
     pub(crate) preparation: Preparation,
     pub(crate) probe: Probe,
+    pub(crate) network: HostNetwork,
     /// Launches under way; while there are any, the installation's group is not removed.
     pub(crate) launching: Mutex<usize>,
     pub(crate) latest_steps: Mutex<Vec<StepTiming>>,
@@ -58,6 +61,11 @@ impl LocalProvider {
     /// A provider that has touched nothing yet: what it needs is looked at when it is first
     /// asked for something, and [`health`](WorkspaceProvider::health) says what is missing.
     pub fn new(options: Options) -> Self {
+        Self::withholding(options, Withheld::default())
+    }
+
+    /// A provider that does without some of what the host has.
+    pub fn withholding(options: Options, withheld: Withheld) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             host: Arc::new(Host {
@@ -66,13 +74,26 @@ impl LocalProvider {
                 startup: StartupTimes::default(),
                 preparation: Preparation::default(),
                 probe: Probe::default(),
+                network: HostNetwork::new(emergent_host_net::Options::new(options.installation)),
                 launching: Mutex::new(0),
                 latest_steps: Mutex::new(Vec::new()),
+                withheld,
                 options,
             }),
             launches: Arc::new(Semaphore::new(2 * cores)),
             busy: Mutex::new(HashMap::new()),
         }
+    }
+
+    /// Opens ranges of addresses to sandboxes that are denied by default. Only before anything
+    /// else was asked.
+    pub fn with_egress_allow(mut self, ranges: Vec<Cidr>) -> Self {
+        if let Some(host) = Arc::get_mut(&mut self.host) {
+            let mut options = emergent_host_net::Options::new(host.options.installation);
+            options.egress_allow = ranges;
+            host.network = HostNetwork::new(options);
+        }
+        self
     }
 
     /// How long each step of the latest launch took, in order; empty before the first.
@@ -117,12 +138,21 @@ impl LocalProvider {
         spec: &SandboxSpec,
         work: fn(&Host, &SandboxSpec) -> Result<Sandbox, ProviderError>,
     ) -> Result<Sandbox, ProviderError> {
+        let means = self.host.means().map_err(|error| ProviderError::Unavailable {
+            provider: KIND,
+            reason: format!("what the host has: {error}"),
+        })?;
         crate::enforceable::check(spec)?;
+        if operation == Operation::Create {
+            crate::enforceable::check_limits(&means, spec.named, means.disk)?;
+        }
         let permit = Arc::clone(&self.launches).acquire_owned().await;
         let spec = spec.clone();
         self.run(operation, spec.id, move |host| {
             let _permit = permit;
-            work(host, &spec)
+            host.check_network(&spec)?;
+            // What was asked for, since it could not have been made otherwise.
+            work(host, &spec).map(|made| Sandbox { network: spec.network, ..made })
         })
         .await
     }
@@ -135,7 +165,15 @@ impl WorkspaceProvider for LocalProvider {
     }
 
     async fn capabilities(&self) -> Capabilities {
-        crate::capabilities::of(&self.host)
+        let host = Arc::clone(&self.host);
+        let asked =
+            tokio::task::spawn_blocking(move || crate::capabilities::of(&host, host.networks())).await;
+        asked.unwrap_or_else(|_| crate::capabilities::of(&self.host, vec![NetworkMode::Isolated]))
+    }
+
+    async fn why_no_network(&self, mode: NetworkMode) -> Option<String> {
+        let host = Arc::clone(&self.host);
+        tokio::task::spawn_blocking(move || host.why_no_network(mode)).await.ok()?
     }
 
     async fn health(&self) -> Health {
@@ -189,6 +227,14 @@ impl WorkspaceProvider for LocalProvider {
         }
     }
 
+    async fn disk_use(&self, id: WorkspaceId) -> Result<Option<DiskUse>, ProviderError> {
+        let host = Arc::clone(&self.host);
+        // Takes no turn: whoever wants to stop or destroy it does not wait for this.
+        tokio::task::spawn_blocking(move || host.disk_use(id))
+            .await
+            .unwrap_or_else(|panic| Err(step_error(Operation::Measure, id, "blocking task", panic)))
+    }
+
     async fn list(&self) -> Result<Vec<ObservedSandbox>, ProviderError> {
         let host = Arc::clone(&self.host);
         tokio::task::spawn_blocking(move || host.list())
@@ -197,19 +243,22 @@ impl WorkspaceProvider for LocalProvider {
     }
 }
 
-/// What every sandbox of this provider is.
-pub(crate) fn sandbox(layout: &Layout, id: WorkspaceId) -> Sandbox {
+/// What a sandbox of this provider is.
+pub(crate) fn sandbox(layout: &Layout, id: WorkspaceId, means: &Means) -> Sandbox {
+    let disk = SandboxRecord::load(&layout.sandbox(id)).map_or(means.disk, |record| record.disk);
+    let mut warnings = vec![
+        "isolation level container is the weakest: the sandbox shares the host's kernel, and a flaw in \
+         that kernel may let it out"
+            .to_owned(),
+    ];
+    warnings.extend(crate::enforceable::dropped(means, disk));
     Sandbox {
         provider_id: layout.group(id),
         isolation: IsolationLevel::Container,
         network: NetworkMode::Isolated,
         persistence: Persistence::Full,
-        disk_enforcement: DiskEnforcement::Hard,
-        warnings: vec![
-            "isolation level container is the weakest: the sandbox shares the host's kernel, and a flaw in \
-             that kernel may let it out"
-                .to_owned(),
-        ],
+        disk_enforcement: disk.enforcement(),
+        warnings,
     }
 }
 

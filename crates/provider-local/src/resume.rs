@@ -3,7 +3,10 @@
 use std::sync::PoisonError;
 
 use emergent_provider::{Operation, ProviderError, Sandbox, SandboxSpec};
+use emergent_types::NetworkMode;
 
+use crate::enforceable;
+use crate::means::Launcher;
 use crate::prepared::Prepared;
 use crate::provider::{Host, KIND, sandbox, step_error};
 use crate::state::{Observed, SandboxRecord};
@@ -18,7 +21,7 @@ impl Host {
                 return Err(ProviderError::NotFound { provider: KIND, id: spec.id });
             }
         }
-        Ok(sandbox(&self.layout, spec.id))
+        Ok(sandbox(&self.layout, spec.id, &prepared.means))
     }
 
     /// Starts a sandbox whose disk is whole. When that fails the disk is kept and nothing
@@ -30,9 +33,20 @@ impl Host {
         spec: &SandboxSpec,
         mut record: SandboxRecord,
     ) -> Result<(), ProviderError> {
+        // What its request named is promised for as long as it exists.
+        enforceable::check_limits(&prepared.means, record.named, record.disk)?;
+        if record.launcher != prepared.means.launcher {
+            let reason = match record.launcher {
+                Launcher::Root => "it was made by a server that ran as root; start the server as root",
+                Launcher::Unprivileged => {
+                    "it was made by a server that did not run as root; start the server as that account"
+                }
+            };
+            return Err(step_error(operation, spec.id, "disk", reason));
+        }
         // What an earlier attempt or a PID 1 that died may have left.
         self.end_processes(prepared, operation, spec.id, None)?;
-        let launched = match self.launch(prepared, operation, spec, false) {
+        let launched = match self.launch(prepared, operation, spec, &record, false) {
             Ok(launched) => launched,
             Err(error) => {
                 if let Err(remains) = self.end_processes(prepared, operation, spec.id, None) {
@@ -43,6 +57,7 @@ impl Host {
             }
         };
         launched.steps.clone_into(&mut self.latest_steps.lock().unwrap_or_else(PoisonError::into_inner));
+        record.connected = spec.network == NetworkMode::Internet;
         record.limits.cpu = spec.limits.cpu;
         record.limits.memory = spec.limits.memory;
         record.phase = self.running(spec, launched)?;

@@ -10,7 +10,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use emergent_host_disk::TemplateContent;
 use sha2::{Digest, Sha256};
+
+use crate::means::Accounts;
 
 /// Folders at the root that hold the system; on most hosts all but `usr` are links into it.
 const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
@@ -108,7 +111,7 @@ enum Content {
 
 impl Skeleton {
     /// Looks at the host's root.
-    pub(crate) fn of_host(root: &Path) -> io::Result<Self> {
+    pub(crate) fn of_host(root: &Path, accounts: Accounts) -> io::Result<Self> {
         let mut entries = root_folders();
         for name in SYSTEM {
             match fs::symlink_metadata(root.join(name)) {
@@ -119,7 +122,7 @@ impl Skeleton {
                 _ => {}
             }
         }
-        entries.extend(own_settings(root));
+        entries.extend(own_settings(root, accounts));
         let mut taken = Vec::new();
         for name in FROM_ETC {
             take_over(root, &Path::new("etc").join(name), &mut taken)?;
@@ -136,14 +139,16 @@ impl Skeleton {
         let fingerprint = fingerprint(&entries);
         Ok(Self { entries, fingerprint })
     }
+}
 
+impl TemplateContent for Skeleton {
     /// Differs where the content differs.
-    pub(crate) fn fingerprint(&self) -> &str {
+    fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
     /// Writes everything below a folder, which is made anew.
-    pub(crate) fn write_to(&self, folder: &Path) -> io::Result<()> {
+    fn write_to(&self, folder: &Path) -> io::Result<()> {
         if folder.exists() {
             fs::remove_dir_all(folder)?;
         }
@@ -246,24 +251,28 @@ fn root_folders() -> Vec<Entry> {
 }
 
 /// Settings that are the sandbox's own and not the host's.
-fn own_settings(root: &Path) -> Vec<Entry> {
+fn own_settings(root: &Path, accounts: Accounts) -> Vec<Entry> {
     let shell = if root.join("usr/bin/bash").exists() || root.join("bin/bash").exists() {
         "/bin/bash"
     } else {
         "/bin/sh"
     };
-    let passwd = format!(
-        "root:x:0:0:root:/root:{shell}\n\
-         daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n\
-         user:x:1000:1000:user:/home/user:{shell}\n\
-         nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-    );
+    let others = match accounts {
+        Accounts::Many => format!(
+            "daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n\
+             user:x:1000:1000:user:/home/user:{shell}\n"
+        ),
+        Accounts::RootAlone => String::new(),
+    };
+    // Whom the host's files belong to, as seen from inside.
+    let nobody = "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin";
+    let passwd = format!("root:x:0:0:root:/root:{shell}\n{others}{nobody}\n");
     let group = "root:x:0:\ndaemon:x:1:\ntty:x:5:\nmail:x:8:\nuser:x:1000:\nnogroup:x:65534:\n";
     vec![
         Entry::file("etc/passwd", passwd, 0o644),
         Entry::file("etc/group", group, 0o644),
-        // Nothing to resolve names with: there is no network.
-        Entry::file("etc/resolv.conf", "", 0o644),
+        // The server's forwarder, which is there where there is a network.
+        Entry::file("etc/resolv.conf", "nameserver 127.0.0.53\n", 0o644),
     ]
 }
 
@@ -328,7 +337,7 @@ mod tests {
         let host = host();
         let target = tempfile::tempdir().unwrap();
         let out = target.path().join("out");
-        Skeleton::of_host(host.path()).unwrap().write_to(&out).unwrap();
+        Skeleton::of_host(host.path(), Accounts::Many).unwrap().write_to(&out).unwrap();
         let read = |path: &str| fs::read_to_string(out.join(path)).ok();
 
         assert_eq!(read("etc/ssl/certs/ca.pem").as_deref(), Some("etc/ssl/certs/ca.pem"));
@@ -346,9 +355,15 @@ mod tests {
     #[test]
     fn another_content_has_another_fingerprint() {
         let host = host();
-        let before = Skeleton::of_host(host.path()).unwrap();
-        assert_eq!(before.fingerprint(), Skeleton::of_host(host.path()).unwrap().fingerprint());
+        let before = Skeleton::of_host(host.path(), Accounts::Many).unwrap();
+        assert_eq!(
+            before.fingerprint(),
+            Skeleton::of_host(host.path(), Accounts::Many).unwrap().fingerprint()
+        );
         fs::write(host.path().join("etc/profile"), "changed").unwrap();
-        assert_ne!(before.fingerprint(), Skeleton::of_host(host.path()).unwrap().fingerprint());
+        assert_ne!(
+            before.fingerprint(),
+            Skeleton::of_host(host.path(), Accounts::Many).unwrap().fingerprint()
+        );
     }
 }

@@ -16,10 +16,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use emergent_provider::NamedDemands;
 use emergent_types::{InstallationId, ResourceLimits, WorkspaceId};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::RECORD;
+use crate::means::{DiskKind, Launcher};
 use crate::process::ProcessIdentity;
 use crate::uid_range::UidRange;
 
@@ -29,6 +31,16 @@ pub(crate) struct SandboxRecord {
     pub(crate) installation: InstallationId,
     pub(crate) workspace: WorkspaceId,
     pub(crate) limits: ResourceLimits,
+    /// What must be enforced whenever it is started.
+    #[serde(default)]
+    pub(crate) named: NamedDemands,
+    #[serde(default)]
+    pub(crate) launcher: Launcher,
+    #[serde(default)]
+    pub(crate) disk: DiskKind,
+    /// Whether it has a network.
+    #[serde(default)]
+    pub(crate) connected: bool,
     pub(crate) phase: Phase,
 }
 
@@ -101,6 +113,10 @@ mod tests {
             installation: InstallationId::generate(),
             workspace: WorkspaceId::generate(),
             limits: ResourceLimits::WORKSPACE_DEFAULT,
+            named: NamedDemands::default(),
+            launcher: Launcher::Root,
+            disk: DiskKind::Image,
+            connected: false,
             phase,
         }
     }

@@ -6,6 +6,7 @@ use emergent_provider::{Operation, ProviderError};
 use emergent_types::WorkspaceId;
 
 use crate::layout::DISK_IMAGE;
+use crate::means::DiskKind;
 use crate::provider::{Host, KIND, step_error};
 use crate::state::{Observed, Phase};
 
@@ -22,9 +23,11 @@ impl Host {
         self.end_processes(&prepared, Operation::Stop, id, init.as_ref())?;
         let folder = self.layout.sandbox(id);
         // What was acknowledged must be there after a power cut too.
-        File::open(folder.join(DISK_IMAGE))
-            .and_then(|disk| disk.sync_all())
-            .map_err(|error| step_error(Operation::Stop, id, "disk", error))?;
+        let synced = match record.disk {
+            DiskKind::Image => File::open(folder.join(DISK_IMAGE)).and_then(|disk| disk.sync_all()),
+            DiskKind::Folder => File::open(&folder).and_then(|disk| Ok(rustix::fs::syncfs(disk)?)),
+        };
+        synced.map_err(|error| step_error(Operation::Stop, id, "disk", error))?;
         record.phase = Phase::Stopped;
         record
             .save(&folder)

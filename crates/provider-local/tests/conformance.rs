@@ -21,4 +21,4 @@ async fn subject() -> Subject {
     Subject::new(Arc::new(provider), Some("/workspace"), data_dir)
 }
 
-emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, streams, limits, isolation);
+emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, edit, search, git, output, watch, terminal, tunnel, transfer, streams, limits, isolation);

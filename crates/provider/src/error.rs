@@ -14,6 +14,8 @@ pub enum Operation {
     Destroy,
     /// End its processes.
     Stop,
+    /// Hold them where they are.
+    Suspend,
     /// Start it again.
     Resume,
     /// Open a stream to its agent.
@@ -24,6 +26,8 @@ pub enum Operation {
     Restore,
     /// See what exists.
     List,
+    /// Count what it has written.
+    Measure,
 }
 
 impl fmt::Display for Operation {
@@ -32,11 +36,13 @@ impl fmt::Display for Operation {
             Self::Create => "create",
             Self::Destroy => "destroy",
             Self::Stop => "stop",
+            Self::Suspend => "suspend",
             Self::Resume => "resume",
             Self::Connect => "connect",
             Self::Snapshot => "snapshot",
             Self::Restore => "restore",
             Self::List => "list",
+            Self::Measure => "measurement",
         })
     }
 }

@@ -8,8 +8,12 @@ mod error;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod sandbox;
+mod startup_times;
 mod workspace_provider;
 
+/// Demands of a request, which a provider keeps with the sandbox.
+pub use emergent_types::NamedDemands;
 pub use error::{Operation, ProviderError};
-pub use sandbox::{Health, ObservedSandbox, ObservedState, Sandbox, SandboxSpec, SnapshotId};
+pub use sandbox::{DiskUse, Health, ObservedSandbox, ObservedState, Sandbox, SandboxSpec, SnapshotId};
+pub use startup_times::StartupTimes;
 pub use workspace_provider::WorkspaceProvider;

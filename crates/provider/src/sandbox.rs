@@ -4,7 +4,7 @@ use std::fmt;
 
 use emergent_agent_client::AgentKey;
 use emergent_types::{
-    DiskEnforcement, IsolationLevel, NetworkMode, Persistence, ResourceLimits, WorkspaceId,
+    DiskEnforcement, IsolationLevel, NamedDemands, NetworkMode, Persistence, ResourceLimits, WorkspaceId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,8 @@ pub struct SandboxSpec {
     pub network: NetworkMode,
     /// The image to start from; `None` is the provider's own default.
     pub base_image: Option<String>,
+    /// Which of these the request itself names.
+    pub named: NamedDemands,
     /// What the control plane will prove itself with to the agent.
     pub agent_key: AgentKey,
 }
@@ -40,6 +42,38 @@ pub struct Sandbox {
     pub warnings: Vec<String>,
 }
 
+/// What a sandbox uses of a disk whose limit is watched and upheld by nobody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskUse {
+    /// Bytes in use; once there are too many, at least so many.
+    pub bytes: u64,
+    /// How many are allowed.
+    pub max_bytes: u64,
+    /// Files and folders, likewise.
+    pub files: u64,
+    /// How many are allowed.
+    pub max_files: u64,
+    /// Some of it is laid out so that it cannot be counted. Counts as full: a limit must not be
+    /// lifted by hiding from it.
+    pub uncounted: bool,
+}
+
+impl DiskUse {
+    /// How much of what is allowed is used: of bytes or of files, whichever is more.
+    pub fn percent(&self) -> u64 {
+        let of = |used: u64, max: u64| {
+            u64::try_from(u128::from(used) * 100 / u128::from(max.max(1))).unwrap_or(u64::MAX)
+        };
+        let counted = of(self.bytes, self.max_bytes).max(of(self.files, self.max_files));
+        if self.uncounted { counted.max(100) } else { counted }
+    }
+
+    /// Bytes that may still be written.
+    pub fn room(&self) -> u64 {
+        if self.percent() >= 100 { 0 } else { self.max_bytes - self.bytes }
+    }
+}
+
 /// What exists on a host for one id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedSandbox {
@@ -54,6 +88,8 @@ pub struct ObservedSandbox {
 pub enum ObservedState {
     /// Init runs; the agent can be connected to.
     Running,
+    /// Its processes stand still, with their memory.
+    Suspended,
     /// The disk is whole and nothing runs.
     Stopped,
     /// Remains of a create or destroy that did not finish.
@@ -86,5 +122,25 @@ pub struct SnapshotId(pub String);
 impl fmt::Display for SnapshotId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_full_by_bytes_by_files_or_by_hiding() {
+        let check = |bytes, files, uncounted, percent, room| {
+            let used = DiskUse { bytes, max_bytes: 1000, files, max_files: 10, uncounted };
+            assert_eq!((used.percent(), used.room()), (percent, room), "{used:?}");
+        };
+        check(0, 0, false, 0, 1000);
+        check(799, 7, false, 79, 201);
+        check(100, 8, false, 80, 900);
+        check(1000, 1, false, 100, 0);
+        check(1, 10, false, 100, 0);
+        check(1, 1, true, 100, 0);
+        check(u64::MAX, 1, true, u64::MAX / 10, 0);
     }
 }

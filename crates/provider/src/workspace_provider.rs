@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use emergent_agent_client::AgentStream;
-use emergent_types::{Capabilities, ProviderKind, WorkspaceId};
+use emergent_types::{Capabilities, NetworkMode, ProviderKind, WorkspaceId};
 
-use crate::{Health, ObservedSandbox, Operation, ProviderError, Sandbox, SandboxSpec, SnapshotId};
+use crate::{DiskUse, Health, ObservedSandbox, Operation, ProviderError, Sandbox, SandboxSpec, SnapshotId};
 
 /// Makes and removes sandboxes.
 ///
@@ -25,6 +25,12 @@ pub trait WorkspaceProvider: Send + Sync {
 
     /// What this provider can do on this host now. Cheap; may be asked before every create.
     async fn capabilities(&self) -> Capabilities;
+
+    /// Why a network mode is not among the [`networks`](Capabilities::networks), for people.
+    /// `None` where nothing is known about it.
+    async fn why_no_network(&self, _mode: NetworkMode) -> Option<String> {
+        None
+    }
 
     /// Whether creates are expected to work. Cheap enough for every 30 seconds, and bounded
     /// by the caller's deadline.
@@ -47,13 +53,28 @@ pub trait WorkspaceProvider: Send + Sync {
     /// stopped sandbox is success.
     async fn stop(&self, id: WorkspaceId) -> Result<(), ProviderError>;
 
-    /// Makes a sandbox around a kept disk again, with the same limits, network and level.
-    /// Idempotent: a running sandbox is returned as it is. `NotFound` when there is no disk.
+    /// Stops every process where it is and keeps its memory, for a short while in which nothing is
+    /// to happen; [`resume`](Self::resume) lets it go on. Streams stay open and say nothing.
+    /// Idempotent: a suspended sandbox is success. `NotRunning` when it has no processes.
+    async fn suspend(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        Err(ProviderError::unsupported(self.kind(), Operation::Suspend, id))
+    }
+
+    /// Makes a sandbox around a kept disk again, with the same limits, network and level; one that
+    /// was suspended goes on. Idempotent: a running sandbox is returned as it is. `NotFound` when
+    /// there is no disk.
     async fn resume(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError>;
 
     /// Opens a new byte stream to the agent. May be called as often as needed; streams are
     /// independent. `NotRunning` when the sandbox has no processes.
     async fn connect(&self, id: WorkspaceId) -> Result<AgentStream, ProviderError>;
+
+    /// What a sandbox uses of its disk, where that is
+    /// [`Monitored`](emergent_types::DiskEnforcement::Monitored); `None` where the limit holds by
+    /// itself. Takes as long as counting its files takes, and gives up after some minutes.
+    async fn disk_use(&self, _id: WorkspaceId) -> Result<Option<DiskUse>, ProviderError> {
+        Ok(None)
+    }
 
     /// Takes a point-in-time copy of a sandbox's disk.
     async fn snapshot(&self, id: WorkspaceId) -> Result<SnapshotId, ProviderError> {

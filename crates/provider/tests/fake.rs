@@ -11,4 +11,4 @@ async fn subject() -> Subject {
     Subject::new(Arc::new(provider), None, ())
 }
 
-emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, streams);
+emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, edit, search, git, output, watch, terminal, tunnel, transfer, streams);

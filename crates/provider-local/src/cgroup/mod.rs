@@ -39,6 +39,36 @@ pub(crate) enum Cgroups {
     V1(V1),
     /// One hierarchy for all.
     V2(V2),
+    /// None that could be used. Nothing is limited, and nothing is found by its group.
+    None,
+}
+
+/// What limits something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Controller {
+    /// Processor time.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// The number of processes.
+    Pids,
+}
+
+impl Controller {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+        }
+    }
+}
+
+impl std::fmt::Display for Controller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// How the kernel counts what a group has in swap.
@@ -60,24 +90,45 @@ pub(crate) struct GroupView {
 }
 
 impl Cgroups {
-    /// Looks at what is mounted. `None` when control groups are not mounted at all.
-    pub(crate) fn detect() -> io::Result<Option<Self>> {
+    /// Looks at what is mounted.
+    pub(crate) fn detect() -> io::Result<Self> {
         Ok(Self::from_mountinfo(&fs::read_to_string("/proc/self/mountinfo")?))
     }
 
-    pub(crate) fn from_mountinfo(text: &str) -> Option<Self> {
+    pub(crate) fn from_mountinfo(text: &str) -> Self {
         let mounts: Vec<CgroupMount> = text.lines().filter_map(CgroupMount::parse).collect();
         if let Some(unified) = mounts.iter().find(|mount| mount.unified && mount.point == Path::new(ROOT)) {
-            return Some(Self::V2(V2::new(unified.point.clone())));
+            return Self::V2(V2::new(unified.point.clone()));
         }
-        V1::from_mounts(mounts).map(Self::V1)
+        V1::from_mounts(mounts).map_or(Self::None, Self::V1)
     }
 
-    /// Controllers that are needed and not there.
-    pub(crate) fn missing(&self) -> Vec<&'static str> {
+    /// As on a host that lacks these.
+    pub(crate) fn without(mut self, controllers: &[Controller]) -> Self {
+        let names: Vec<&str> = controllers.iter().map(|controller| controller.as_str()).collect();
+        match &mut self {
+            Self::V1(v1) => v1.withhold(&names),
+            Self::V2(v2) => v2.withhold(&names),
+            Self::None => {}
+        }
+        self
+    }
+
+    /// Whether sandboxes can be limited by this controller.
+    pub(crate) fn has(&self, controller: Controller) -> bool {
         match self {
-            Self::V1(v1) => v1.missing(),
-            Self::V2(v2) => v2.missing(),
+            Self::V1(v1) => v1.has(controller.as_str()),
+            Self::V2(v2) => v2.has(controller.as_str()),
+            Self::None => false,
+        }
+    }
+
+    /// What `libcontainer` cannot do without and is not there.
+    pub(crate) fn unusable(&self) -> Option<&'static str> {
+        match self {
+            Self::V1(v1) => (!v1.has("devices")).then_some("the controller \"devices\" is missing"),
+            Self::V2(_) => None,
+            Self::None => Some("they are not mounted at /sys/fs/cgroup"),
         }
     }
 
@@ -95,7 +146,7 @@ impl Cgroups {
     /// Kills every process in a group and the groups below it, and waits until they have
     /// ended. A group that is not there is success.
     pub(crate) fn kill_everything(&self, group: &str, deadline: Instant) -> io::Result<()> {
-        let folder = self.roster().join(group);
+        let Some(folder) = self.roster().map(|roster| roster.join(group)) else { return Ok(()) };
         if let Self::V2(_) = self {
             // One write that no fork can outrun; older kernels do not have it.
             let _ = fs::write(folder.join("cgroup.kill"), "1");
@@ -127,7 +178,8 @@ impl Cgroups {
 
     /// Whether any process is in a group or the groups below it.
     pub(crate) fn is_populated(&self, group: &str) -> bool {
-        pids_below(&self.roster().join(group)).is_ok_and(|pids| !pids.is_empty())
+        let pids = self.roster().map(|roster| pids_below(&roster.join(group)));
+        pids.is_some_and(|pids| pids.is_ok_and(|pids| !pids.is_empty()))
     }
 
     /// Removes an empty group in every hierarchy. A group that is not there is success.
@@ -163,6 +215,7 @@ impl Cgroups {
         match self {
             Self::V1(v1) => v1.views(group),
             Self::V2(v2) => v2.views(group),
+            Self::None => Vec::new(),
         }
     }
 
@@ -171,14 +224,16 @@ impl Cgroups {
         match self {
             Self::V1(v1) => v1.swap(),
             Self::V2(v2) => v2.swap(),
+            Self::None => Swap::NotCounted,
         }
     }
 
     /// The hierarchy in which every process of a sandbox is, from its first moment.
-    fn roster(&self) -> &Path {
+    fn roster(&self) -> Option<&Path> {
         match self {
-            Self::V1(v1) => v1.roster(),
-            Self::V2(v2) => v2.root(),
+            Self::V1(v1) => Some(v1.roster()),
+            Self::V2(v2) => Some(v2.root()),
+            Self::None => None,
         }
     }
 
@@ -187,6 +242,7 @@ impl Cgroups {
         match self {
             Self::V1(v1) => v1.tracking_roots(),
             Self::V2(v2) => vec![v2.root()],
+            Self::None => Vec::new(),
         }
     }
 
@@ -194,6 +250,7 @@ impl Cgroups {
         match self {
             Self::V1(v1) => v1.roots(),
             Self::V2(v2) => vec![v2.root()],
+            Self::None => Vec::new(),
         }
     }
 }
@@ -301,7 +358,7 @@ mod tests {
     #[test]
     fn one_hierarchy_for_all() {
         let text = [line("/", "ext4", "x"), line("/sys/fs/cgroup", "cgroup2", "nsdelegate")].join("\n");
-        assert_eq!(Cgroups::from_mountinfo(&text), Some(Cgroups::V2(V2::new(ROOT.into()))));
+        assert_eq!(Cgroups::from_mountinfo(&text), Cgroups::V2(V2::new(ROOT.into())));
     }
 
     #[test]
@@ -314,8 +371,15 @@ mod tests {
             line("/sys/fs/cgroup/pids", "cgroup", "pids"),
             line("/sys/fs/cgroup/systemd", "cgroup", "xattr,name=systemd"),
         ];
-        let Some(Cgroups::V1(v1)) = Cgroups::from_mountinfo(&text.join("\n")) else { panic!("not v1") };
-        assert_eq!(v1.missing(), ["devices"]);
+        let Cgroups::V1(v1) = Cgroups::from_mountinfo(&text.join("\n")) else { panic!("not v1") };
+        let found = Cgroups::V1(v1.clone());
+        assert!(
+            [Controller::Cpu, Controller::Memory, Controller::Pids]
+                .into_iter()
+                .all(|controller| found.has(controller))
+        );
+        assert!(!found.clone().without(&[Controller::Memory]).has(Controller::Memory));
+        assert!(found.unusable().is_some_and(|why| why.contains("devices")));
         assert_eq!(v1.roster(), Path::new("/sys/fs/cgroup/pids"));
         assert_eq!(
             v1.tracking_roots(),
@@ -335,9 +399,9 @@ mod tests {
     /// A group in every layout this host has is filled, emptied and removed. Needs root.
     #[test]
     fn whatever_is_in_a_group_is_ended_and_the_group_removed() {
-        let layouts: Vec<Cgroups> =
-            Cgroups::detect().unwrap().into_iter().chain(unified_hierarchy()).collect();
-        assert!(!layouts.is_empty(), "control groups are not mounted");
+        let detected = Cgroups::detect().unwrap();
+        assert_ne!(detected, Cgroups::None, "control groups are not mounted");
+        let layouts: Vec<Cgroups> = [detected].into_iter().chain(unified_hierarchy()).collect();
         for cgroups in layouts {
             let parent = format!("emergent-unit-{}", std::process::id());
             let group = format!("{parent}/one");
@@ -361,8 +425,10 @@ mod tests {
     }
 
     #[test]
-    fn without_a_roster_there_are_no_groups() {
-        assert_eq!(Cgroups::from_mountinfo(&line("/sys/fs/cgroup/memory", "cgroup", "memory")), None);
-        assert_eq!(Cgroups::from_mountinfo(""), None);
+    fn any_hierarchy_tells_who_is_there() {
+        let memory_alone = Cgroups::from_mountinfo(&line("/sys/fs/cgroup/memory", "cgroup", "memory"));
+        assert_eq!(memory_alone.roster(), Some(Path::new("/sys/fs/cgroup/memory")));
+        assert!(memory_alone.has(Controller::Memory) && !memory_alone.has(Controller::Pids));
+        assert_eq!(Cgroups::from_mountinfo(""), Cgroups::None);
     }
 }

@@ -6,9 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{CgroupMount, GroupView, ROOT, SANDBOX, Swap};
 
-/// Controllers a sandbox cannot do without. `devices` limits nothing that the user namespace
+/// Controllers that are used as far as they are there. `devices` limits nothing that the user namespace
 /// does not, but `libcontainer` insists on it.
-const NEEDED: [&str; 4] = ["cpu", "memory", "pids", "devices"];
+const USED: [&str; 4] = ["cpu", "memory", "pids", "devices"];
+
+/// Where every process of a sandbox is to be found: in the first of these.
+const USED_FOR_ROSTER: [&str; 4] = ["pids", "memory", "cpu", "devices"];
 
 /// What a sandbox is shown of itself.
 const SHOWN: [&str; 3] = ["cpu", "memory", "pids"];
@@ -36,7 +39,7 @@ impl Hierarchy {
 }
 
 impl V1 {
-    /// `None` where the processes of a group cannot be counted.
+    /// `None` where there is no hierarchy at all.
     pub(super) fn from_mounts(mounts: Vec<CgroupMount>) -> Option<Self> {
         let hierarchies: Vec<Hierarchy> = mounts
             .into_iter()
@@ -46,15 +49,20 @@ impl V1 {
                 controllers: mount.controllers,
             })
             .collect();
-        let roster = hierarchies.iter().find(|hierarchy| hierarchy.has("pids"))?.point.clone();
+        let with = |controller| hierarchies.iter().find(|hierarchy| hierarchy.has(controller));
+        let roster = USED_FOR_ROSTER.into_iter().find_map(with)?.point.clone();
         Some(Self { hierarchies, roster })
     }
 
-    pub(super) fn missing(&self) -> Vec<&'static str> {
-        NEEDED
-            .into_iter()
-            .filter(|needed| !self.hierarchies.iter().any(|hierarchy| hierarchy.has(needed)))
-            .collect()
+    pub(super) fn has(&self, controller: &str) -> bool {
+        self.hierarchies.iter().any(|hierarchy| hierarchy.has(controller))
+    }
+
+    /// Forgets controllers, as if they were not there.
+    pub(super) fn withhold(&mut self, names: &[&str]) {
+        for hierarchy in &mut self.hierarchies {
+            hierarchy.controllers.retain(|own| !names.contains(&own.as_str()));
+        }
     }
 
     pub(super) fn roster(&self) -> &Path {
@@ -73,7 +81,7 @@ impl V1 {
     /// The hierarchies `libcontainer` is to see and use. It would enter every one it finds,
     /// at some milliseconds each.
     pub(crate) fn used(&self) -> Vec<&Path> {
-        self.with_any(&NEEDED)
+        self.with_any(&USED)
     }
 
     pub(super) fn views(&self, group: &str) -> Vec<GroupView> {

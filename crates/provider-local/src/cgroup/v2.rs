@@ -7,28 +7,31 @@ use serde::{Deserialize, Serialize};
 
 use super::{GroupView, ROOT, SANDBOX, Swap};
 
-/// Controllers a sandbox cannot do without.
-const NEEDED: [&str; 3] = ["cpu", "memory", "pids"];
-
 /// The mounted hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct V2 {
     root: PathBuf,
+    withheld: Vec<String>,
 }
 
 impl V2 {
     pub(super) fn new(root: PathBuf) -> Self {
-        Self { root }
+        Self { root, withheld: Vec::new() }
     }
 
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    pub(super) fn missing(&self) -> Vec<&'static str> {
+    pub(super) fn has(&self, controller: &str) -> bool {
         let available = fs::read_to_string(self.root.join("cgroup.controllers")).unwrap_or_default();
-        let available: Vec<&str> = available.split_ascii_whitespace().collect();
-        NEEDED.into_iter().filter(|needed| !available.contains(needed)).collect()
+        let withheld = self.withheld.iter().any(|name| name == controller);
+        !withheld && available.split_ascii_whitespace().any(|name| name == controller)
+    }
+
+    /// Forgets controllers, as if they were not there.
+    pub(super) fn withhold(&mut self, names: &[&str]) {
+        self.withheld.extend(names.iter().map(|name| (*name).to_owned()));
     }
 
     pub(super) fn swap(&self) -> Swap {

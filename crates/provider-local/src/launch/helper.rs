@@ -17,9 +17,12 @@ use rustix::process::{
     Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
 };
 
-use super::request::{GROUPED, LaunchReply, LaunchRequest, LaunchStep, StepTiming};
+use super::request::{CONNECTED, GROUPED, LaunchReply, LaunchRequest, LaunchStep, StepTiming};
 use super::rootfs::{self, Overmounts};
-use super::{kernel, socket, spec, stage, user_namespace};
+use super::user_namespace::Namespaces;
+use super::{kernel, socket, spec, stage, unprivileged, user_namespace};
+use crate::means::Launcher;
+use crate::measure::{self, MEASURE_FLAG};
 use crate::process::{ProcessIdentity, wait_readable};
 
 /// The number under which the agent inherits its listening socket: the first after standard
@@ -32,8 +35,12 @@ const EXEC_LIMIT: Duration = Duration::from_secs(10);
 /// Open files a process in a sandbox may have unless it asks for more, and at most.
 const OPEN_FILES: (u64, u64) = (65_536, 1 << 20);
 
-/// The whole of the launch helper: reads a request from standard input, starts the sandbox,
-/// answers on standard output. Must be called before the process has a second thread, and
+/// How much more likely the OOM killer takes a process whose memory nothing limits. What the agent
+/// starts is still more likely than the agent.
+const UNLIMITED_OOM_SCORE: i32 = 250;
+
+/// The whole of a helper: reads a request from standard input, starts the sandbox or measures
+/// the disk that it is about, answers on standard output. Must be called before the process has a second thread, and
 /// the process must end with the returned code.
 pub fn main() -> ExitCode {
     main_observed(|_| {})
@@ -42,16 +49,23 @@ pub fn main() -> ExitCode {
 /// As [`main`], telling `before` which step comes next. For tests that end the helper in the
 /// middle of one.
 pub fn main_observed(before: impl FnMut(LaunchStep)) -> ExitCode {
+    if std::env::args().any(|argument| argument == MEASURE_FLAG) {
+        return measure::helper_main();
+    }
     let reply = match run(before) {
         Ok(reply) => reply,
         Err(Failure { step, reason }) => LaunchReply::Failed { step, reason },
     };
     let launched = matches!(reply, LaunchReply::Launched { .. });
-    let answered = serde_json::to_vec(&reply).map_err(io::Error::from).and_then(|mut line| {
-        line.push(b'\n');
-        io::stdout().write_all(&line)
-    });
+    let answered = say(&reply);
     if launched && answered.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn say(reply: &LaunchReply) -> io::Result<()> {
+    let mut line = serde_json::to_vec(reply)?;
+    line.push(b'\n');
+    io::stdout().write_all(&line)?;
+    io::stdout().flush()
 }
 
 /// A step that failed.
@@ -90,20 +104,49 @@ fn run(before: impl FnMut(LaunchStep)) -> Result<LaunchReply, Failure> {
         Ok::<_, io::Error>(request)
     })?;
     steps.run(LaunchStep::Socket, || {
-        tame_self()?;
+        tame_self(request.launcher)?;
         kernel::place_descriptor(socket::make(&request.state_folder)?, LISTEN_FD)
     })?;
-    let user_namespace = steps.run(LaunchStep::UserNamespace, || user_namespace::make(request.ids))?;
-    let disk = steps.run(LaunchStep::Disk, || rootfs::mount_disk(&request, &user_namespace))?;
+    if request.launcher == Launcher::Unprivileged {
+        return run_unprivileged(steps, &request);
+    }
+    let namespaces = steps.run(LaunchStep::UserNamespace, || {
+        let namespaces = user_namespace::make(request.ids, request.connected)?;
+        if let Some(network) = &namespaces.network {
+            // Connected while the disk is made ready.
+            say(&LaunchReply::Network { descriptor: network.as_raw_fd() })?;
+        }
+        Ok::<_, io::Error>(namespaces)
+    })?;
+    let user_namespace = &namespaces.user;
+    let disk = steps.run(LaunchStep::Disk, || rootfs::mount_disk(&request, user_namespace))?;
     // From here on processes and mounts are made that would outlive this one.
-    steps.run(LaunchStep::Cgroup, wait_until_grouped)?;
+    steps.run(LaunchStep::Cgroup, || wait_for(GROUPED))?;
     steps.run(LaunchStep::RootFs, || {
         let over = Overmounts::clone_from_host(&request)?;
         stage::enter(&request.cgroups, &request.state_folder)?;
         rootfs::assemble(&disk, over)
     })?;
-    let (executed, mut container) = steps.run(LaunchStep::Build, || build(&request, &user_namespace))?;
+    let (executed, mut container) = steps.run(LaunchStep::Build, || build(&request, &namespaces))?;
+    if request.connected {
+        steps.run(LaunchStep::Network, || wait_for(CONNECTED))?;
+    }
     let init = steps.run(LaunchStep::Start, || start(&mut container, &executed))?;
+    Ok(LaunchReply::Launched { init, steps: steps.timings })
+}
+
+/// The same without root, and so without control groups and loop devices.
+fn run_unprivileged(
+    mut steps: Steps<impl FnMut(LaunchStep)>,
+    request: &LaunchRequest,
+) -> Result<LaunchReply, Failure> {
+    steps.run(LaunchStep::UserNamespace, || {
+        unprivileged::enter_namespaces()?;
+        // Becoming somebody else may have cleared it.
+        die_with_server(request.server)
+    })?;
+    let waiting = steps.run(LaunchStep::Build, || unprivileged::prepare(request))?;
+    let init = steps.run(LaunchStep::Start, || waiting.start(&request.state_folder))?;
     Ok(LaunchReply::Launched { init, steps: steps.timings })
 }
 
@@ -113,19 +156,20 @@ fn read_request() -> io::Result<LaunchRequest> {
     Ok(serde_json::from_str(&line)?)
 }
 
-/// Waits until the server has put this process into the sandbox's control group. That takes
-/// the kernel some milliseconds, during which the disk was made ready.
-fn wait_until_grouped() -> io::Result<()> {
+/// Waits until the server has done its part: put this process into the sandbox's control
+/// group, or connected the sandbox. That takes the kernel some milliseconds, during which this
+/// process does its own part.
+fn wait_for(word: &str) -> io::Result<()> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
     match line.as_str() {
-        GROUPED => Ok(()),
+        line if line == word => Ok(()),
         _ => Err(io::Error::other("the server has given up")),
     }
 }
 
 /// Asks to be killed when the server dies, and makes sure it has not died already.
-fn die_with_server(server: i32) -> io::Result<()> {
+pub(crate) fn die_with_server(server: i32) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     match getppid() {
         Some(parent) if parent.as_raw_nonzero().get() == server => Ok(()),
@@ -134,17 +178,21 @@ fn die_with_server(server: i32) -> io::Result<()> {
 }
 
 /// Sets what the sandbox inherits from this process.
-fn tame_self() -> io::Result<()> {
+fn tame_self(launcher: Launcher) -> io::Result<()> {
     kernel::leave_session_keyring()?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    // Not zero: that stops no dump that goes to a program of the host's. One does, as nothing
+    // of that size can be dumped; and the agent's filter of system calls keeps it at that.
+    setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) })?;
     // Lowered, never raised: that may not be allowed.
     let maximum = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX).min(OPEN_FILES.1);
     setrlimit(Resource::Nofile, Rlimit { current: Some(maximum.min(OPEN_FILES.0)), maximum: Some(maximum) })?;
-    // A server that is protected from the kernel's OOM killer does not protect its guests.
-    let score = fs::read_to_string("/proc/self/oom_score_adj")?;
-    if score.trim().starts_with('-') {
-        fs::write("/proc/self/oom_score_adj", "0")?;
+    // A server that is protected from the kernel's OOM killer does not protect its guests. Where
+    // their memory is not limited, they are to go before it and everything else.
+    let score: i32 = fs::read_to_string("/proc/self/oom_score_adj")?.trim().parse().unwrap_or(0);
+    let least = if launcher == Launcher::Unprivileged { UNLIMITED_OOM_SCORE } else { 0 };
+    if score < least {
+        fs::write("/proc/self/oom_score_adj", least.to_string())?;
     }
     Ok(())
 }
@@ -166,9 +214,9 @@ enum ContainerError {
 
 /// Makes the sandbox up to the point where the agent could be executed. Also returns the end
 /// of a pipe that the sandbox's first process holds until it executes the agent or ends.
-fn build(request: &LaunchRequest, user_namespace: &File) -> Result<(OwnedFd, Container), ContainerError> {
-    let namespace = format!("/proc/self/fd/{}", user_namespace.as_raw_fd());
-    let spec = spec::for_request(request, namespace)?;
+fn build(request: &LaunchRequest, namespaces: &Namespaces) -> Result<(OwnedFd, Container), ContainerError> {
+    let path = |namespace: &File| format!("/proc/self/fd/{}", namespace.as_raw_fd());
+    let spec = spec::for_request(request, path(&namespaces.user), namespaces.network.as_ref().map(path))?;
     let config = serde_json::to_vec(&spec).map_err(io::Error::from)?;
     write_private(&format!("{}/config.json", stage::BUNDLE), &config)?;
     let null = || File::options().read(true).write(true).open("/dev/null");

@@ -7,14 +7,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use emergent_types::WorkspaceId;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid, chownat, openat2, unlinkat};
 
-use crate::layout::hostname;
+use crate::means::Accounts;
 
 /// The account the skeleton makes beside root.
 const USER: u32 = 1000;
 
 /// Writes them to a disk that no guest has touched yet and whose ids are not yet shifted.
-pub(crate) fn write(disk: &OwnedFd, workspace: WorkspaceId) -> io::Result<()> {
-    let name = hostname(workspace);
+pub(crate) fn write(disk: &OwnedFd, workspace: WorkspaceId, accounts: Accounts) -> io::Result<()> {
+    let name = workspace.hostname();
     write_file(disk, "etc/hostname", &format!("{name}\n"))?;
     write_file(disk, "etc/machine-id", &format!("{}\n", workspace.as_uuid().simple()))?;
     write_file(
@@ -22,13 +22,15 @@ pub(crate) fn write(disk: &OwnedFd, workspace: WorkspaceId) -> io::Result<()> {
         "etc/hosts",
         &format!("127.0.0.1\tlocalhost\n127.0.1.1\t{name}\n::1\tlocalhost ip6-localhost ip6-loopback\n"),
     )?;
-    chownat(
-        disk,
-        "home/user",
-        Some(Uid::from_raw(USER)),
-        Some(Gid::from_raw(USER)),
-        AtFlags::SYMLINK_NOFOLLOW,
-    )?;
+    if accounts == Accounts::Many {
+        chownat(
+            disk,
+            "home/user",
+            Some(Uid::from_raw(USER)),
+            Some(Gid::from_raw(USER)),
+            AtFlags::SYMLINK_NOFOLLOW,
+        )?;
+    }
     // Made by mkfs; a sandbox has no use for it.
     match unlinkat(disk, "lost+found", AtFlags::REMOVEDIR) {
         Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),

@@ -9,7 +9,9 @@
 //!  server                                    helper
 //!  ── request, one line of JSON ──────────►  socket, user namespace, disk
 //!  moves the helper to its control group     (leaves nothing when killed)
-//!  ── "grouped" ──────────────────────────►  mounts, namespaces, agent
+//!  ◄─ network namespace, if connected ─────  (while the disk is made ready)
+//!  ── "grouped" ──────────────────────────►  mounts, namespaces
+//!  ── "connected", if it is to be ────────►  agent
 //!  ◄──────────── answer, one line of JSON ─  ends
 //! ```
 
@@ -22,15 +24,21 @@ mod rootfs;
 mod socket;
 mod spec;
 mod stage;
+mod unprivileged;
 mod user_namespace;
 
+use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+pub(crate) use helper::die_with_server;
+pub(crate) use identity::write as write_identity;
 pub(crate) use request::LaunchRequest;
-use request::{GROUPED, LaunchReply};
+use request::{CONNECTED, GROUPED, LaunchReply};
 pub use request::{LaunchStep, StepTiming};
+pub(crate) use unprivileged::{enter_user_namespace, noted as noted_init};
 
 use crate::options::HelperCommand;
 use crate::process::{ProcessIdentity, wait_readable};
@@ -71,12 +79,16 @@ pub(crate) enum LaunchError {
 /// through: the kernel kills the helper when the thread that started it ends.
 ///
 /// On an error processes of the sandbox may be left; they are in its control group.
-pub(crate) fn launch(command: &HelperCommand, request: &LaunchRequest) -> Result<Launched, LaunchError> {
+pub(crate) fn launch(
+    command: &HelperCommand,
+    request: &LaunchRequest,
+    connect: &Connect<'_>,
+) -> Result<Launched, LaunchError> {
     let started = Instant::now();
     let deadline = started + LIMIT;
     let mut child = start(command, request)
         .map_err(|error| LaunchError::Spawn { program: command.program.display().to_string(), error })?;
-    let answer = converse(&mut child, request, deadline);
+    let answer = converse(&mut child, request, connect, deadline);
     if !matches!(answer, Ok(Some(LaunchReply::Launched { .. }))) {
         // Has ended, or is to end.
         let _ = child.kill();
@@ -91,7 +103,7 @@ pub(crate) fn launch(command: &HelperCommand, request: &LaunchRequest) -> Result
         }
         Ok(Some(LaunchReply::Failed { step, reason })) => Err(LaunchError::Step { step, reason }),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(LaunchError::TimedOut),
-        Ok(None) | Err(_) => Err(LaunchError::Silent {
+        Ok(Some(LaunchReply::Network { .. }) | None) | Err(_) => Err(LaunchError::Silent {
             status: status.map_or_else(|error| error.to_string(), |status| status.to_string()),
             stderr: child.stderr.take().map(read_waiting).unwrap_or_default(),
         }),
@@ -118,9 +130,11 @@ fn start(command: &HelperCommand, request: &LaunchRequest) -> io::Result<Child> 
 fn converse(
     child: &mut Child,
     request: &LaunchRequest,
+    connect: &Connect<'_>,
     deadline: Instant,
 ) -> io::Result<Option<LaunchReply>> {
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else { return Ok(None) };
+    let mut answers = Answers { stdout, read: Vec::new() };
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     // A helper that has failed by now does not listen any more; it says why.
@@ -128,33 +142,78 @@ fn converse(
     let grouped = request.cgroups.move_to_launch_group(&request.group, child.id());
     if grouped.is_ok() {
         let _ = stdin.write_all(GROUPED.as_bytes());
+    } else {
+        drop(stdin);
+        let answer = answers.last(deadline)?;
+        return match (answer, grouped) {
+            // It was given up because of this.
+            (None | Some(LaunchReply::Failed { step: LaunchStep::Cgroup, .. }), Err(error)) => {
+                Ok(Some(LaunchReply::Failed { step: LaunchStep::Cgroup, reason: error.to_string() }))
+            }
+            (answer, _) => Ok(answer),
+        };
     }
-    drop(stdin);
-    let answer = read_answer(stdout, deadline)?;
-    match (answer, grouped) {
-        // It was given up because of this.
-        (None | Some(LaunchReply::Failed { step: LaunchStep::Cgroup, .. }), Err(error)) => {
-            Ok(Some(LaunchReply::Failed { step: LaunchStep::Cgroup, reason: error.to_string() }))
+    let answer = answers.next(deadline)?;
+    let Some(LaunchReply::Network { descriptor }) = answer else { return Ok(answer) };
+    let failed = |reason| Ok(Some(LaunchReply::Failed { step: LaunchStep::Network, reason }));
+    let connected = File::open(format!("/proc/{}/fd/{descriptor}", child.id()))
+        .map_err(|error| error.to_string())
+        .and_then(|namespace| connect(namespace.into()));
+    match connected {
+        Ok(()) => {
+            let _ = stdin.write_all(CONNECTED.as_bytes());
+            drop(stdin);
+            answers.next(deadline)
         }
-        (answer, _) => Ok(answer),
+        // Unless it has failed before, for a reason of its own.
+        Err(reason) => {
+            drop(stdin);
+            match answers.next(deadline)? {
+                Some(LaunchReply::Failed { step, reason }) if step != LaunchStep::Network => {
+                    Ok(Some(LaunchReply::Failed { step, reason }))
+                }
+                _ => failed(reason),
+            }
+        }
     }
 }
 
-/// One line. Not until the end of the stream: a stuck child of the helper would hold it open.
-fn read_answer(mut stdout: ChildStdout, deadline: Instant) -> io::Result<Option<LaunchReply>> {
-    let mut answer = Vec::new();
-    let mut part = [0; 4096];
-    while !answer.contains(&b'\n') {
-        if !wait_readable(&stdout, deadline)? {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        match stdout.read(&mut part)? {
-            0 => return Ok(None),
-            length if answer.len() + length > MAX_ANSWER => return Ok(None),
-            length => answer.extend_from_slice(&part[..length]),
+/// Connects a sandbox whose network namespace this is.
+pub(crate) type Connect<'a> = dyn Fn(OwnedFd) -> Result<(), String> + 'a;
+
+/// What a helper says, line by line. Not until the end of the stream: a stuck child of the
+/// helper would hold it open.
+struct Answers {
+    stdout: ChildStdout,
+    read: Vec<u8>,
+}
+
+impl Answers {
+    fn next(&mut self, deadline: Instant) -> io::Result<Option<LaunchReply>> {
+        let mut part = [0; 4096];
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                return Ok(serde_json::from_slice(&line).ok());
+            }
+            if !wait_readable(&self.stdout, deadline)? {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            match self.stdout.read(&mut part)? {
+                0 => return Ok(None),
+                length if self.read.len() + length > MAX_ANSWER => return Ok(None),
+                length => self.read.extend_from_slice(&part[..length]),
+            }
         }
     }
-    Ok(serde_json::from_slice(&answer).ok())
+
+    /// The answer of a helper that is not going to be connected.
+    fn last(&mut self, deadline: Instant) -> io::Result<Option<LaunchReply>> {
+        match self.next(deadline)? {
+            Some(LaunchReply::Network { .. }) => self.next(deadline),
+            answer => Ok(answer),
+        }
+    }
 }
 
 /// What is in a pipe now, and no more.

@@ -3,15 +3,19 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use emergent_types::{InstallationId, ResourceLimits, WorkspaceId};
+use emergent_types::{InstallationId, LimitEnforcement, ResourceLimits, WorkspaceId};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Cgroups;
+use crate::means::{DiskKind, Launcher};
 use crate::process::ProcessIdentity;
 use crate::uid_range::UidRange;
 
 /// What the server says, after the request, when the helper is in its control group.
 pub(crate) const GROUPED: &str = "grouped\n";
+
+/// What the server says after that, when the sandbox is connected.
+pub(crate) const CONNECTED: &str = "connected\n";
 
 /// A sandbox to be started. Not `Debug`: it holds the agent's key.
 #[derive(Serialize, Deserialize)]
@@ -27,11 +31,19 @@ pub(crate) struct LaunchRequest {
     pub(crate) agent_folder: PathBuf,
     /// Folders of the host's root that hold its system.
     pub(crate) system_folders: Vec<String>,
+    /// Who starts it.
+    pub(crate) launcher: Launcher,
+    /// What its disk is.
+    pub(crate) disk: DiskKind,
     /// Whether no sandbox has used the disk yet.
     pub(crate) first_launch: bool,
     pub(crate) ids: UidRange,
     pub(crate) limits: ResourceLimits,
+    /// Whether the server connects it before its agent is started.
+    pub(crate) connected: bool,
     pub(crate) cgroups: Cgroups,
+    /// Which limits are set.
+    pub(crate) enforced: LimitEnforcement,
     /// The sandbox's group, from each hierarchy's root.
     pub(crate) group: String,
     /// In hexadecimal.
@@ -42,6 +54,8 @@ pub(crate) struct LaunchRequest {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LaunchReply {
+    /// Not the answer yet: the network namespace is open under this number in the helper.
+    Network { descriptor: i32 },
     /// The agent was started.
     Launched { init: ProcessIdentity, steps: Vec<StepTiming> },
     /// It was not.
@@ -68,15 +82,18 @@ pub enum LaunchStep {
     Cgroup,
     /// Putting the sandbox's root together.
     RootFs,
-    /// `libcontainer`: namespaces, limits, mounts.
+    /// `libcontainer`: namespaces, limits, mounts. Without root, the first process does the
+    /// same for itself.
     Build,
-    /// `libcontainer`: running the agent.
+    /// Waiting until the sandbox is connected, as far as that was not done by then.
+    Network,
+    /// Running the agent.
     Start,
 }
 
 impl LaunchStep {
     /// Every step, in order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::DiskCopy,
         Self::HelperProcess,
         Self::Request,
@@ -86,6 +103,7 @@ impl LaunchStep {
         Self::Cgroup,
         Self::RootFs,
         Self::Build,
+        Self::Network,
         Self::Start,
     ];
 
@@ -101,6 +119,7 @@ impl LaunchStep {
             Self::Disk => "disk",
             Self::RootFs => "root file system",
             Self::Build => "libcontainer build",
+            Self::Network => "network",
             Self::Start => "agent start",
         }
     }

@@ -5,14 +5,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use emergent_host_disk::{LoopDevice, lock_when_detached};
 use rustix::mount::MountAttrFlags;
 
 use super::identity;
 use super::mounts::{Setting, attach, clone_detached, folder_in, mount_detached, restrict, shift_ids};
 use super::request::LaunchRequest;
 use super::stage;
-use crate::disk::{LoopDevice, lock_when_detached};
-use crate::layout::DISK_IMAGE;
+use crate::layout::{DISK_FOLDER, DISK_IMAGE};
+use crate::means::{Accounts, DiskKind};
 
 /// Where the agent's program is seen in a sandbox. A mount point at the root, which a running
 /// sandbox can neither rename nor replace.
@@ -23,6 +24,20 @@ const DETACH_LIMIT: Duration = Duration::from_secs(5);
 
 /// Mounts the disk, nowhere yet, with its ids shifted.
 pub(crate) fn mount_disk(request: &LaunchRequest, user_namespace: impl AsFd) -> io::Result<OwnedFd> {
+    let disk = match request.disk {
+        DiskKind::Image => mount_image(request)?,
+        DiskKind::Folder => {
+            let folder = clone_detached(&request.state_folder.join(DISK_FOLDER), false)?;
+            restrict(&folder, MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV)?;
+            folder
+        }
+    };
+    shift_ids(&disk, user_namespace.as_fd())
+        .map_err(|error| io::Error::new(error.kind(), format!("shifting ids (needs Linux 5.12): {error}")))?;
+    Ok(disk)
+}
+
+fn mount_image(request: &LaunchRequest) -> io::Result<OwnedFd> {
     let image = lock_when_detached(&request.state_folder.join(DISK_IMAGE), Instant::now() + DETACH_LIMIT)?;
     let device = LoopDevice::attach(&image)?;
     let disk = mount_detached(
@@ -37,10 +52,8 @@ pub(crate) fn mount_disk(request: &LaunchRequest, user_namespace: impl AsFd) -> 
     if request.first_launch {
         // Only now is the disk as this program made it; from the first launch on its content
         // is the guest's.
-        identity::write(&disk, request.workspace)?;
+        identity::write(&disk, request.workspace, Accounts::Many)?;
     }
-    shift_ids(&disk, user_namespace.as_fd())
-        .map_err(|error| io::Error::new(error.kind(), format!("shifting ids (needs Linux 5.12): {error}")))?;
     Ok(disk)
 }
 
@@ -55,7 +68,13 @@ impl Overmounts {
     pub(crate) fn clone_from_host(request: &LaunchRequest) -> io::Result<Self> {
         let mut mounts = vec![(AGENT_FOLDER.to_owned(), clone_detached(&request.agent_folder, false)?)];
         for name in &request.system_folders {
-            mounts.push((name.clone(), clone_detached(&Path::new("/").join(name), false)?));
+            let folder = Path::new("/").join(name);
+            // Without root, what is mounted below cannot be left out.
+            let view = match clone_detached(&folder, false) {
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => clone_detached(&folder, true)?,
+                view => view?,
+            };
+            mounts.push((name.clone(), view));
         }
         for (_, mount) in &mounts {
             restrict(
@@ -67,13 +86,15 @@ impl Overmounts {
         }
         Ok(Self { mounts })
     }
+
+    /// Puts them over the disk, which is in its place.
+    pub(crate) fn attach(self, disk: &OwnedFd) -> io::Result<()> {
+        self.mounts.iter().try_for_each(|(name, mount)| attach(mount, folder_in(disk, name)?))
+    }
 }
 
 /// Puts the root together in the helper's own.
 pub(crate) fn assemble(disk: &OwnedFd, over: Overmounts) -> io::Result<()> {
     attach(disk, stage::open_folder(stage::SANDBOX)?)?;
-    for (name, mount) in &over.mounts {
-        attach(mount, folder_in(disk, name)?)?;
-    }
-    Ok(())
+    over.attach(disk)
 }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use emergent_types::ByteSize;
+use emergent_types::{ByteSize, Enforcement};
 use libcontainer::oci_spec::OciSpecError;
 use libcontainer::oci_spec::runtime::{
     Capability, Linux, LinuxBuilder, LinuxCapabilitiesBuilder, LinuxCpuBuilder, LinuxDeviceCgroupBuilder,
@@ -13,20 +13,23 @@ use libcontainer::oci_spec::runtime::{
     RootBuilder, Spec, SpecBuilder, UserBuilder,
 };
 
-use super::helper::LISTEN_FD;
+pub(super) use super::helper::LISTEN_FD;
 use super::request::LaunchRequest;
 use super::rootfs::AGENT_FOLDER;
 use super::stage;
 use crate::cgroup::{self, Cgroups, Swap};
-use crate::layout::{AGENT_PROGRAM, hostname};
+use crate::layout::AGENT_PROGRAM;
 use crate::uid_range::UidRange;
 
 /// Processes and threads a sandbox may have at once: one for every 256 KiB of its memory, so
 /// that a fork bomb meets this wall before it meets the memory's, and no more than 4,096.
 /// Enough for a parallel build or a browser, too few to starve the host of process ids.
-fn max_pids(memory: ByteSize) -> i64 {
+pub(super) fn max_pids(memory: ByteSize) -> i64 {
     i64::try_from(memory.bytes() / (256 << 10)).unwrap_or(i64::MAX).clamp(512, 4096)
 }
+
+/// Terminals a sandbox may have at once. The kernel has some 3,000 for all of them together.
+pub(super) const MAX_TERMINALS: u32 = 256;
 
 /// One period of the processor quota, in microseconds.
 const CPU_PERIOD: u64 = 100_000;
@@ -49,16 +52,18 @@ const CAPABILITIES: [Capability; 13] = [
     Capability::AuditWrite,
 ];
 
-/// Hidden from the sandbox. To what every container runtime hides, this adds the block
-/// devices of the host, whose attributes name the files behind other sandboxes' disks and
-/// whose counters tell what they do.
-const MASKED: [&str; 18] = [
+/// Hidden from the sandbox. To what every container runtime hides, this adds the block devices
+/// and file systems of the host, whose attributes name the files behind other sandboxes' disks
+/// and whose counters tell what they do.
+pub(super) const MASKED: [&str; 26] = [
     "/proc/acpi",
     "/proc/asound",
     "/proc/cmdline",
     "/proc/diskstats",
+    "/proc/fs",
     "/proc/interrupts",
     "/proc/kcore",
+    "/proc/key-users",
     "/proc/keys",
     "/proc/latency_stats",
     "/proc/partitions",
@@ -66,48 +71,58 @@ const MASKED: [&str; 18] = [
     "/proc/scsi",
     "/proc/timer_list",
     "/proc/timer_stats",
+    "/sys/block",
+    "/sys/class/block",
+    "/sys/dev/block",
     "/sys/devices/virtual/block",
     "/sys/devices/virtual/powercap",
     "/sys/firmware",
+    "/sys/fs/btrfs",
     "/sys/fs/ext4",
+    "/sys/fs/f2fs",
+    "/sys/fs/xfs",
     "/sys/kernel/security",
 ];
 
-const READ_ONLY: [&str; 6] =
-    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", "/sys/fs/cgroup"];
+pub(super) const READ_ONLY: [&str; 5] =
+    ["/proc/bus", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", "/sys/fs/cgroup"];
 
-/// The sandbox's specification. `user_namespace` is where the namespace made for it is found.
-pub(crate) fn for_request(request: &LaunchRequest, user_namespace: String) -> Result<Spec, OciSpecError> {
+/// The sandbox's specification. `user_namespace` is where the namespace made for it is found,
+/// and `network` likewise, if it is to be connected.
+pub(crate) fn for_request(
+    request: &LaunchRequest,
+    user_namespace: String,
+    network: Option<String>,
+) -> Result<Spec, OciSpecError> {
     SpecBuilder::default()
         .version("1.0.2")
         .root(RootBuilder::default().path(stage::SANDBOX).readonly(false).build()?)
-        .hostname(hostname(request.workspace))
+        .hostname(request.workspace.hostname())
         .process(process(&request.agent_key)?)
         .mounts(mounts(request)?)
-        .linux(linux(request, user_namespace)?)
+        .linux(linux(request, user_namespace, network)?)
         .build()
 }
 
-fn process(agent_key: &str) -> Result<Process, OciSpecError> {
+/// What the first process executes.
+pub(super) fn agent_command() -> Vec<String> {
     let listen_fd = LISTEN_FD.to_string();
     let program = format!("/{AGENT_FOLDER}/{AGENT_PROGRAM}");
-    let args = [
-        &program,
-        "init",
-        "--listen-fd",
-        &listen_fd,
-        "--workspace",
-        "/workspace",
-        "--seccomp",
-        "--loopback",
-        "--drop-capabilities",
-    ];
-    let env = [
+    let options = ["--workspace", "/workspace", "--seccomp", "--loopback", "--drop-capabilities"];
+    [&program, "init", "--listen-fd", &listen_fd].into_iter().chain(options).map(str::to_owned).collect()
+}
+
+/// With which environment.
+pub(super) fn agent_environment(agent_key: &str) -> [String; 4] {
+    [
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
         "HOME=/root".to_owned(),
         "LANG=C.UTF-8".to_owned(),
         format!("EMERGENT_AGENT_KEY={agent_key}"),
-    ];
+    ]
+}
+
+fn process(agent_key: &str) -> Result<Process, OciSpecError> {
     let allowed: HashSet<Capability> = CAPABILITIES.into_iter().collect();
     let capabilities = LinuxCapabilitiesBuilder::default()
         .bounding(allowed.clone())
@@ -119,8 +134,8 @@ fn process(agent_key: &str) -> Result<Process, OciSpecError> {
     ProcessBuilder::default()
         .terminal(false)
         .user(UserBuilder::default().uid(0u32).gid(0u32).umask(0o022u32).build()?)
-        .args(args.map(str::to_owned))
-        .env(env)
+        .args(agent_command())
+        .env(agent_environment(agent_key))
         .cwd("/")
         .capabilities(capabilities)
         .no_new_privileges(true)
@@ -136,6 +151,7 @@ fn mounts(request: &LaunchRequest) -> Result<Vec<Mount>, OciSpecError> {
     let tmp = format!("size={}", memory / 2);
     let shm = format!("size={}", memory / 4);
     let run = format!("size={}", memory / 8);
+    let terminals = format!("max={MAX_TERMINALS}");
     let mut mounts = vec![
         mount("proc", "proc", "/proc", &["nosuid", "noexec", "nodev"])?,
         mount("tmpfs", "tmpfs", "/dev", &["nosuid", "noexec", "strictatime", "mode=755", "size=64k"])?,
@@ -143,7 +159,7 @@ fn mounts(request: &LaunchRequest) -> Result<Vec<Mount>, OciSpecError> {
             "devpts",
             "devpts",
             "/dev/pts",
-            &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"],
+            &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5", &terminals],
         )?,
         mount("tmpfs", "shm", "/dev/shm", &["nosuid", "noexec", "nodev", "mode=1777", &shm])?,
         mount("mqueue", "mqueue", "/dev/mqueue", &["nosuid", "noexec", "nodev"])?,
@@ -181,7 +197,11 @@ fn mount(kind: &str, source: &str, destination: &str, options: &[&str]) -> Resul
         .build()
 }
 
-fn linux(request: &LaunchRequest, user_namespace: String) -> Result<Linux, OciSpecError> {
+fn linux(
+    request: &LaunchRequest,
+    user_namespace: String,
+    network: Option<String>,
+) -> Result<Linux, OciSpecError> {
     let mapping = vec![
         LinuxIdMappingBuilder::default()
             .container_id(0u32)
@@ -192,7 +212,7 @@ fn linux(request: &LaunchRequest, user_namespace: String) -> Result<Linux, OciSp
     LinuxBuilder::default()
         .uid_mappings(mapping.clone())
         .gid_mappings(mapping)
-        .namespaces(namespaces(user_namespace)?)
+        .namespaces(namespaces(user_namespace, network)?)
         .cgroups_path(Path::new("/").join(&request.group).join(cgroup::SANDBOX))
         .resources(resources(request)?)
         .rootfs_propagation("private")
@@ -206,25 +226,31 @@ fn linux(request: &LaunchRequest, user_namespace: String) -> Result<Linux, OciSp
         .build()
 }
 
-fn namespaces(user_namespace: String) -> Result<Vec<LinuxNamespace>, OciSpecError> {
+fn namespaces(user_namespace: String, network: Option<String>) -> Result<Vec<LinuxNamespace>, OciSpecError> {
     let fresh = [
         LinuxNamespaceType::Mount,
         LinuxNamespaceType::Pid,
         LinuxNamespaceType::Ipc,
         LinuxNamespaceType::Uts,
-        LinuxNamespaceType::Network,
         LinuxNamespaceType::Cgroup,
     ];
     let user = LinuxNamespaceBuilder::default()
         .typ(LinuxNamespaceType::User)
         .path(PathBuf::from(user_namespace))
         .build();
-    std::iter::once(user)
+    let mut of_network = LinuxNamespaceBuilder::default().typ(LinuxNamespaceType::Network);
+    if let Some(path) = network {
+        of_network = of_network.path(PathBuf::from(path));
+    }
+    [user, of_network.build()]
+        .into_iter()
         .chain(fresh.map(|kind| LinuxNamespaceBuilder::default().typ(kind).build()))
         .collect()
 }
 
 fn resources(request: &LaunchRequest) -> Result<LinuxResources, OciSpecError> {
+    let enforced = request.enforced;
+    let is_on = |limit| limit == Enforcement::Enforced;
     let memory_limit = i64::try_from(request.limits.memory.bytes()).unwrap_or(i64::MAX);
     let memory = LinuxMemoryBuilder::default().limit(memory_limit);
     let mut unified = HashMap::new();
@@ -241,22 +267,41 @@ fn resources(request: &LaunchRequest) -> Result<LinuxResources, OciSpecError> {
     };
     let quota = u64::from(request.limits.cpu.millis()) * CPU_PERIOD / 1000;
     let nothing_but_the_usual = LinuxDeviceCgroupBuilder::default().allow(false).access("rwm").build()?;
-    LinuxResourcesBuilder::default()
-        .memory(memory.build()?)
-        .cpu(LinuxCpuBuilder::default().period(CPU_PERIOD).quota(quota as i64).build()?)
-        .pids(LinuxPidsBuilder::default().limit(max_pids(request.limits.memory)).build()?)
-        .devices(vec![nothing_but_the_usual])
-        .unified(unified)
-        .build()
+    let mut resources = LinuxResourcesBuilder::default().devices(vec![nothing_but_the_usual]);
+    if is_on(enforced.memory) {
+        resources = resources.memory(memory.build()?).unified(unified);
+    }
+    if is_on(enforced.cpu) {
+        resources = resources.cpu(LinuxCpuBuilder::default().period(CPU_PERIOD).quota(quota as i64).build()?);
+    }
+    if is_on(enforced.pids) {
+        let limit = max_pids(request.limits.memory);
+        resources = resources.pids(LinuxPidsBuilder::default().limit(limit).build()?);
+    }
+    resources.build()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use emergent_types::{Cpu, InstallationId, ResourceLimits, WorkspaceId};
+    use crate::means::{DiskKind, Launcher};
+    use emergent_types::{
+        Cpu, DiskEnforcement, InstallationId, LimitEnforcement, ResourceLimits, WorkspaceId,
+    };
     use serde_json::{Value, json};
 
+    const ALL: LimitEnforcement = LimitEnforcement {
+        cpu: Enforcement::Enforced,
+        memory: Enforcement::Enforced,
+        pids: Enforcement::Enforced,
+        disk: DiskEnforcement::Hard,
+    };
+
     fn spec_on(mountinfo: &str) -> Value {
+        spec_with(mountinfo, ALL)
+    }
+
+    fn spec_with(mountinfo: &str, enforced: LimitEnforcement) -> Value {
         let request = LaunchRequest {
             installation: InstallationId::generate(),
             workspace: WorkspaceId::generate(),
@@ -264,6 +309,8 @@ mod tests {
             state_folder: "/state".into(),
             agent_folder: "/agents".into(),
             system_folders: vec!["usr".to_owned()],
+            launcher: Launcher::Root,
+            disk: DiskKind::Image,
             first_launch: true,
             ids: UidRange { first: 0x7000_0000 },
             limits: ResourceLimits {
@@ -271,11 +318,13 @@ mod tests {
                 memory: ByteSize::from_mib(256),
                 disk: ByteSize::from_gib(1),
             },
-            cgroups: Cgroups::from_mountinfo(mountinfo).unwrap(),
+            connected: false,
+            cgroups: Cgroups::from_mountinfo(mountinfo),
+            enforced,
             group: "emergent-x/id".to_owned(),
             agent_key: "00".to_owned(),
         };
-        serde_json::to_value(for_request(&request, "/proc/self/fd/9".to_owned()).unwrap()).unwrap()
+        serde_json::to_value(for_request(&request, "/proc/self/fd/9".to_owned(), None).unwrap()).unwrap()
     }
 
     const V1: &str = "1 1 0:1 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
@@ -297,6 +346,21 @@ mod tests {
         let apart = spec_on(V2);
         assert_eq!(apart["linux"]["resources"]["unified"]["memory.swap.max"], json!("0"));
         assert_eq!(apart["linux"]["resources"]["memory"]["swap"], Value::Null);
+    }
+
+    #[test]
+    fn each_limit_is_left_out_on_its_own() {
+        let off = Enforcement::NotEnforced;
+        for (enforced, absent) in [
+            (LimitEnforcement { cpu: off, ..ALL }, "cpu"),
+            (LimitEnforcement { memory: off, ..ALL }, "memory"),
+            (LimitEnforcement { pids: off, ..ALL }, "pids"),
+        ] {
+            let spec = spec_with(V1, enforced);
+            for limit in ["cpu", "memory", "pids"] {
+                assert_eq!(spec["linux"]["resources"][limit].is_null(), limit == absent, "{limit}");
+            }
+        }
     }
 
     #[test]

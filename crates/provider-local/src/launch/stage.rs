@@ -76,6 +76,12 @@ pub(crate) fn open_folder(path: &str) -> io::Result<OwnedFd> {
         .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
 }
 
+/// A file or folder of this process's own root.
+pub(crate) fn open_file(path: &str) -> io::Result<OwnedFd> {
+    openat(CWD, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
+}
+
 /// The control groups the helper sees.
 enum ControlGroups {
     V1 { cover: OwnedFd, hierarchies: Vec<(String, OwnedFd)> },
@@ -96,6 +102,7 @@ impl ControlGroups {
                 Ok(Self::V1 { cover, hierarchies })
             }
             Cgroups::V2(_) => Ok(Self::V2 { hierarchy: clone_detached(Path::new(ROOT), false)? }),
+            Cgroups::None => Err(io::Error::other("libcontainer needs control groups")),
         }
     }
 

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{PROGRAM, Subject, census, run, spec, subject};
+use crate::support::{Subject, census, made, program, run, spec, subject};
 use emergent_provider::{ObservedState, ProviderError, WorkspaceProvider};
 use emergent_provider_local::{AgentSource, HelperCommand, LaunchStep, LocalProvider, Options};
 use emergent_types::WorkspaceId;
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// The steps at which the helper runs.
 fn helper_steps() -> impl Iterator<Item = LaunchStep> {
-    LaunchStep::ALL
+    crate::account::launch_steps()
         .into_iter()
         .filter(|step| !matches!(step, LaunchStep::DiskCopy | LaunchStep::HelperProcess))
 }
@@ -61,7 +61,7 @@ struct Server {
 
 impl Server {
     fn start(subject: &Subject, workspaces: &[WorkspaceId]) -> Self {
-        let mut process = Command::new(PROGRAM)
+        let mut process = Command::new(program())
             .arg("server")
             .arg(subject.data_dir.path())
             .arg(subject.installation.to_string())
@@ -183,12 +183,8 @@ async fn a_create_that_nobody_waits_for_can_be_removed() {
 #[tokio::test]
 async fn an_agent_that_ends_at_once_is_not_running() {
     let subject = subject();
-    let provider = LocalProvider::new(Options {
-        data_dir: subject.data_dir.path().to_owned(),
-        installation: subject.installation,
-        agent: AgentSource::Bytes(b"#!/bin/false\n"[..].into()),
-        helper: HelperCommand { program: PROGRAM.into(), args: Vec::new() },
-    });
+    let agent = AgentSource::Bytes(b"#!/bin/false\n"[..].into());
+    let provider = LocalProvider::new(Options { agent, ..subject.options(&[]) });
     let spec = spec();
     match provider.create(&spec).await {
         // It may end while the helper is still looking, or a moment later.
@@ -207,12 +203,8 @@ async fn an_agent_that_ends_at_once_is_not_running() {
 #[tokio::test]
 async fn a_helper_that_is_not_there_is_named() {
     let subject = subject();
-    let provider = LocalProvider::new(Options {
-        data_dir: subject.data_dir.path().to_owned(),
-        installation: subject.installation,
-        agent: AgentSource::Path(PROGRAM.into()),
-        helper: HelperCommand { program: "/nonexistent/helper".into(), args: Vec::new() },
-    });
+    let helper = HelperCommand { program: "/nonexistent/helper".into(), args: Vec::new() };
+    let provider = LocalProvider::new(Options { helper, ..subject.options(&[]) });
     let error = provider.create(&spec()).await.unwrap_err();
     assert!(error.to_string().contains("/nonexistent/helper"), "{error}");
     assert!(!provider.health().await.is_healthy());
@@ -221,50 +213,17 @@ async fn a_helper_that_is_not_there_is_named() {
 
 #[tokio::test]
 async fn a_torn_state_folder_is_partial_and_can_be_removed() {
-    let subject = subject();
-    let spec = spec();
-    subject.provider.create(&spec).await.unwrap();
+    let (subject, spec) = made().await;
     std::fs::write(subject.state_folder(spec.id).join("sandbox.json"), "{\"installation\":").unwrap();
-    let listed = subject.provider.list().await.unwrap();
-    assert_eq!(listed.len(), 1);
-    assert_eq!(listed[0].state, ObservedState::Partial);
-    // A state folder that is gone altogether leaves the control group to find it by.
-    let moved = subject.data_dir.path().join("moved");
-    std::fs::rename(subject.state_folder(spec.id), &moved).unwrap();
-    let listed = subject.provider.list().await.unwrap();
-    assert_eq!(listed.len(), 1);
-    assert_eq!(listed[0].state, ObservedState::Partial);
-    subject.provider.destroy(spec.id).await.unwrap();
-    assert_eq!(subject.provider.list().await.unwrap(), []);
-    subject.assert_nothing_left();
+    assert_eq!(subject.only_state().await, ObservedState::Partial);
+    subject.remove(spec.id).await;
 }
 
 #[tokio::test]
 async fn a_half_made_sandbox_is_made_again() {
-    let subject = subject();
-    let spec = spec();
-    subject.provider.create(&spec).await.unwrap();
+    let (subject, spec) = made().await;
     std::fs::remove_file(subject.state_folder(spec.id).join("sandbox.json")).unwrap();
     subject.provider.create(&spec).await.unwrap();
     assert_eq!(run(&subject.provider, spec.id, "echo new").await.ok(), "new");
-    subject.provider.destroy(spec.id).await.unwrap();
-    subject.assert_nothing_left();
-}
-
-#[tokio::test]
-async fn a_broken_disk_is_an_error_and_not_a_loss() {
-    let subject = subject();
-    let spec = spec();
-    subject.provider.create(&spec).await.unwrap();
-    subject.provider.stop(spec.id).await.unwrap();
-    let image = subject.state_folder(spec.id).join("disk.img");
-    let whole = std::fs::read(&image).unwrap();
-    std::fs::write(&image, vec![0; whole.len()]).unwrap();
-    let error = subject.provider.resume(&spec).await.unwrap_err();
-    assert!(matches!(&error, ProviderError::Step { step: "disk", .. }), "{error}");
-    assert_eq!(subject.provider.list().await.unwrap()[0].state, ObservedState::Stopped);
-    std::fs::write(&image, whole).unwrap();
-    subject.provider.resume(&spec).await.unwrap();
-    subject.provider.destroy(spec.id).await.unwrap();
-    subject.assert_nothing_left();
+    subject.remove(spec.id).await;
 }

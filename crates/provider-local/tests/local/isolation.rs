@@ -5,21 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Subject, init_pid, run, spec, subject};
-use emergent_provider::WorkspaceProvider;
+use crate::support::{Subject, init_pid, made, run, spec};
+use emergent_provider::{SandboxSpec, WorkspaceProvider};
 use emergent_types::WorkspaceId;
-
-async fn made() -> (Subject, WorkspaceId) {
-    let subject = subject();
-    let spec = spec();
-    subject.provider.create(&spec).await.unwrap();
-    (subject, spec.id)
-}
-
-async fn removed(subject: Subject, id: WorkspaceId) {
-    subject.provider.destroy(id).await.unwrap();
-    subject.assert_nothing_left();
-}
 
 /// Prints the number of the session keyring: `keyctl(KEYCTL_GET_KEYRING_ID, session, no)`.
 const SESSION_KEYRING: &str = "import ctypes; print(ctypes.CDLL(None).syscall(250, 0, -3, 0))";
@@ -41,7 +29,7 @@ async fn check_prints(subject: &Subject, id: WorkspaceId, expected: &[(&str, &st
 
 #[tokio::test]
 async fn every_namespace_is_its_own() {
-    let (subject, id) = made().await;
+    let (subject, SandboxSpec { id, .. }) = made().await;
     for kind in ["user", "mnt", "pid", "ipc", "uts", "net", "cgroup"] {
         let host = fs::read_link(format!("/proc/self/ns/{kind}")).unwrap();
         let inside = run(&subject.provider, id, &format!("readlink /proc/self/ns/{kind}")).await.ok();
@@ -61,12 +49,12 @@ async fn every_namespace_is_its_own() {
         ],
     )
     .await;
-    removed(subject, id).await;
+    subject.remove(id).await;
 }
 
 #[tokio::test]
 async fn root_is_nobody_on_the_host_and_a_stranger_to_other_sandboxes() {
-    let (subject, one) = made().await;
+    let (subject, SandboxSpec { id: one, .. }) = made().await;
     let other = spec();
     subject.provider.create(&other).await.unwrap();
     let mut owners = Vec::new();
@@ -85,12 +73,12 @@ async fn root_is_nobody_on_the_host_and_a_stranger_to_other_sandboxes() {
     ];
     assert_ne!(machine_ids[0], machine_ids[1]);
     subject.provider.destroy(other.id).await.unwrap();
-    removed(subject, one).await;
+    subject.remove(one).await;
 }
 
 #[tokio::test]
 async fn the_hosts_programs_are_there_and_its_files_are_not() {
-    let (subject, id) = made().await;
+    let (subject, SandboxSpec { id, .. }) = made().await;
     check_prints(
         &subject,
         id,
@@ -103,7 +91,7 @@ async fn the_hosts_programs_are_there_and_its_files_are_not() {
             ("stat -c '%U %a' /workspace /home/user /root", "root 777\nuser 755\nroot 700"),
             ("cut -d: -f1 /etc/passwd | xargs", "root daemon user nobody"),
             ("cd /etc; ls -d gitconfig npmrc pip.conf apt ssh shadow environment 2>/dev/null; true", ""),
-            ("cat /etc/resolv.conf", ""),
+            ("cat /etc/resolv.conf", "nameserver 127.0.0.53"),
             ("find / -xdev -name '*.sock' 2>/dev/null; find /run /var/run/ -type s", ""),
         ],
     )
@@ -120,7 +108,7 @@ async fn the_hosts_programs_are_there_and_its_files_are_not() {
         let below = ["/dev/", "/proc/", "/sys/"].iter().any(|above| point.starts_with(above));
         assert!(below || own.split(' ').any(|known| known == point), "{point} in {mounts}");
     }
-    removed(subject, id).await;
+    subject.remove(id).await;
 }
 
 /// A file on the host that is removed again.
@@ -137,7 +125,7 @@ async fn what_only_the_hosts_root_may_read_stays_unread() {
     let secret = HostFile(format!("/usr/local/share/.emergent-test-{}", std::process::id()).into());
     fs::write(&secret.0, "secret").unwrap();
     fs::set_permissions(&secret.0, fs::Permissions::from_mode(0o600)).unwrap();
-    let (subject, id) = made().await;
+    let (subject, SandboxSpec { id, .. }) = made().await;
     let name = secret.0.display().to_string();
     check_prints(&subject, id, &[(&format!("stat -c '%u %a' {name}"), "65534 600")]).await;
     check_refused(
@@ -146,12 +134,12 @@ async fn what_only_the_hosts_root_may_read_stays_unread() {
         &[&format!("cat {name}"), &format!("chmod 644 {name}"), &format!("chown root {name}")],
     )
     .await;
-    removed(subject, id).await;
+    subject.remove(id).await;
 }
 
 #[tokio::test]
 async fn nothing_of_the_hosts_can_be_changed() {
-    let (subject, id) = made().await;
+    let (subject, SandboxSpec { id, .. }) = made().await;
     check_refused(
         &subject,
         id,
@@ -192,12 +180,12 @@ async fn nothing_of_the_hosts_can_be_changed() {
         ],
     )
     .await;
-    removed(subject, id).await;
+    subject.remove(id).await;
 }
 
 #[tokio::test]
 async fn the_first_process_has_little_and_holds_nothing_of_the_hosts() {
-    let (subject, id) = made().await;
+    let (subject, SandboxSpec { id, .. }) = made().await;
     // Looked at from outside before the first connection: nothing but /dev/null and the
     // listening socket.
     let fds = format!("/proc/{}/fd", init_pid(&subject, id));
@@ -223,7 +211,8 @@ async fn the_first_process_has_little_and_holds_nothing_of_the_hosts() {
             ("grep CapBnd /proc/1/status | cut -f2", "00000000a00415fb"),
             ("grep -E 'Cap(Inh|Amb)' /proc/1/status | cut -f2 | sort -u", "0000000000000000"),
             ("cat /proc/1/oom_score_adj", "0"),
-            ("ulimit -c", "0"),
+            ("python3 -c 'import resource as r; print(*r.getrlimit(r.RLIMIT_CORE))'", "1 1"),
+            ("ls -A /proc/fs /sys/fs/ext4 /sys/fs/xfs 2>/dev/null | grep -v : | xargs", ""),
             // The session keyring is not the test's own.
             (&keyring, "True"),
             (
@@ -233,5 +222,5 @@ async fn the_first_process_has_little_and_holds_nothing_of_the_hosts() {
         ],
     )
     .await;
-    removed(subject, id).await;
+    subject.remove(id).await;
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::support::{self, provider_in, run, spec, subject};
 use emergent_provider::{Health, ObservedSandbox, ObservedState, ProviderError, WorkspaceProvider};
-use emergent_provider_local::LaunchStep;
 use emergent_types::{DiskEnforcement, IsolationLevel, NetworkMode, Persistence, WorkspaceId};
 
 fn observed(id: WorkspaceId, state: ObservedState) -> Vec<ObservedSandbox> {
@@ -30,7 +29,7 @@ async fn a_sandbox_is_made_used_and_removed() {
     assert_eq!(provider.list().await.unwrap(), observed(spec.id, ObservedState::Running));
     assert_eq!(run(provider, spec.id, "echo hello").await.ok(), "hello");
     let steps: Vec<_> = provider.latest_launch().iter().map(|timing| timing.step).collect();
-    assert_eq!(steps, LaunchStep::ALL);
+    assert_eq!(steps, crate::account::launch_steps());
 
     provider.destroy(spec.id).await.unwrap();
     provider.destroy(spec.id).await.unwrap();

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::support::{run, spec, spec_with, subject};
 use emergent_provider::{ProviderError, WorkspaceProvider};
-use emergent_types::{ByteSize, Cpu, NetworkMode, ResourceLimits};
+use emergent_types::{ByteSize, Cpu, ResourceLimits};
 
 const LIMITS: ResourceLimits = ResourceLimits {
     cpu: Cpu::from_millis(1000),
@@ -151,9 +151,9 @@ async fn the_least_limits_are_enough_to_work_with() {
 async fn what_cannot_be_enforced_is_refused_and_leaves_nothing() {
     let subject = subject();
     let mut wanted = spec();
-    wanted.network = NetworkMode::Internet;
+    wanted.limits.memory = ByteSize::from_mib(1);
     let refused = subject.provider.create(&wanted).await.unwrap_err();
-    assert!(matches!(refused, ProviderError::NotEnforceable { what: "network", .. }), "{refused}");
+    assert!(matches!(refused, ProviderError::NotEnforceable { what: "memory", .. }), "{refused}");
     assert_eq!(subject.provider.list().await.unwrap(), []);
     subject.assert_nothing_left();
 }

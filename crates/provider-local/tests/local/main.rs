@@ -2,9 +2,14 @@
 //! root.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod account;
 mod concurrency;
+mod disk_faults;
+mod disk_use;
 mod faults;
 mod isolation;
 mod lifecycle;
 mod limits;
+mod shared_limits;
 mod support;
+mod without;

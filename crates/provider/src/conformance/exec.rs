@@ -56,6 +56,11 @@ pub async fn an_account_of_the_sandbox(subject: &Subject) {
         workdir: Some("/".to_owned()),
         ..CommandSpec::shell("id -u; id -G")
     };
+    if subject.one_account {
+        let refused = sandbox.client.exec(&as_nobody, ExecOptions::default()).await.expect_err("refused");
+        assert!(matches!(refused, AgentError::Failed { .. }), "{refused}");
+        return;
+    }
     let outcome = sandbox.client.exec(&as_nobody, ExecOptions::default()).await.expect("runs");
     assert_eq!(outcome.stdout.to_text().lines().next(), Some("65534"), "{outcome:?}");
     assert!(!outcome.stdout.to_text().lines().nth(1).unwrap_or("0").split(' ').any(|group| group == "0"));

@@ -99,9 +99,9 @@ pub async fn a_missing_file_has_near_names(subject: &Subject) {
     let sandbox = subject.sandbox().await;
     sandbox.sh("touch server.ts server.js other").await;
     let error = sandbox.client.read_page("servr.ts", 0, 0).await.expect_err("not there");
-    let AgentError::Failed { code, suggestions, .. } = &error else { panic!("{error}") };
+    let AgentError::Failed { code, about, .. } = &error else { panic!("{error}") };
     assert_eq!(code.as_str(), "file_not_found");
-    assert!(suggestions.iter().any(|name| name.ends_with("server.ts")), "{suggestions:?}");
+    assert!(about.suggestions.iter().any(|name| name.ends_with("server.ts")), "{about:?}");
     let error = sandbox.client.stat("no/such").await.expect_err("not there");
     assert!(
         matches!(&error, AgentError::Failed { code, .. } if code.as_str() == "file_not_found"),

@@ -39,7 +39,7 @@ pub async fn stop_and_resume_keep_what_they_promise(subject: &Subject) {
     let full = sandbox.sandbox.persistence == Persistence::Full;
     sandbox.sh("mkdir -p deep/er && echo code > deep/er/file && chmod 751 deep/er/file").await;
     if full {
-        sandbox.sh("echo home > ~/.profile-of-test; echo etc > /etc/of-test; mkdir /data-of-test").await;
+        sandbox.sh("echo home > ~/.profile-of-test; echo etc > /etc/of-test; mkdir /opt/data-of-test").await;
         sandbox.sh("echo gone > /tmp/of-test").await;
     }
     subject.provider.stop(sandbox.id()).await.expect("stop works");
@@ -49,8 +49,8 @@ pub async fn stop_and_resume_keep_what_they_promise(subject: &Subject) {
     assert_eq!(sandbox.sh("cat deep/er/file; stat -c %a deep/er/file").await, "code\n751");
     if full {
         assert_eq!(
-            sandbox.sh("cat ~/.profile-of-test /etc/of-test; ls -d /data-of-test").await,
-            "home\netc\n/data-of-test"
+            sandbox.sh("cat ~/.profile-of-test /etc/of-test; ls -d /opt/data-of-test").await,
+            "home\netc\n/opt/data-of-test"
         );
         assert_eq!(sandbox.sh("ls /tmp/of-test 2>/dev/null || echo none").await, "none");
     }

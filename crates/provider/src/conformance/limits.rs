@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use emergent_agent_client::AgentError;
+use emergent_agent_client::{
+    AgentError, EditSpec, GitAction, GitAnswer, GitCheckoutRequest, GitCommitRequest, GitCommitScope,
+};
 use emergent_types::Cpu;
 
 use super::{Subject, TestSandbox};
@@ -26,6 +28,16 @@ pub async fn memory_beyond_the_limit_kills_the_process_only(subject: &Subject) {
     let processes = sandbox.client.list_processes().await.expect("lists");
     assert!(processes.iter().all(|process| process.exit.is_none()), "a bystander died: {processes:?}");
     assert!(!sandbox.run("true").await.exit.oom_killed, "an old event is not a new one");
+}
+
+/// Of calls that run at once only the one is told so whose process was killed.
+pub async fn an_oom_kill_is_told_of_the_call_that_it_hit(subject: &Subject) {
+    let sandbox = subject.sandbox().await;
+    for hog in [HOG.to_owned(), format!("{HOG}; echo goes on; exit 3")] {
+        let (hit, spared) = tokio::join!(sandbox.run(&hog), sandbox.run("sleep 4; echo spared"));
+        assert!(hit.exit.code != 0 && hit.exit.oom_killed, "{hit:?}");
+        assert!(spared.exit.code == 0 && !spared.exit.oom_killed, "beside {hog}: {spared:?}");
+    }
 }
 
 /// A file in /tmp is memory.
@@ -81,6 +93,44 @@ pub async fn a_full_disk_leaves_the_old_content(subject: &Subject) {
     let error = sandbox.client.write_file("kept", big).await.expect_err("does not fit");
     assert!(matches!(&error, AgentError::Failed { code, .. } if code.as_str() == "no_space"), "{error}");
     assert_eq!(sandbox.sh("cat kept; ls -A").await, "oldfiller\nkept");
+}
+
+/// Whatever has to write says the same of a full disk, and leaves what was there.
+pub async fn a_full_disk_is_no_space_for_git_and_edit_too(subject: &Subject) {
+    let sandbox = subject.sandbox().await;
+    sandbox
+        .sh("git init -q -b main .; git config user.name T; git config user.email t@example.org; \
+             echo one > file; git add file; git commit -qm first; git checkout -qb other; seq 1 500000 > large; \
+             git add large; git commit -qm second; git checkout -q main; echo two > file; seq 1 300000 > new")
+        .await;
+    // Nothing but the size is in the way: it is filled to the last byte, in pieces that get smaller.
+    sandbox
+        .run("cat /dev/zero > filler; for i in 1 2 3 4 5 6 7 8 9; do head -c 3000 /dev/zero > filler$i; done")
+        .await;
+    let refused = async |action: GitAction| match sandbox.client.git(None, None, &action).await {
+        Err(AgentError::Failed { code, .. }) => code.as_str(),
+        other => panic!("{action:?}: {other:?}"),
+    };
+    let commit = |what| GitAction::Commit(GitCommitRequest { message: "third".to_owned(), what });
+    let before =
+        sandbox.sh("git rev-parse HEAD main; cat file; git status --porcelain | grep -v filler").await;
+    let named = GitCommitScope::Files(vec!["file".to_owned(), "new".to_owned()]);
+    assert_eq!(refused(commit(GitCommitScope::All)).await, "no_space");
+    assert_eq!(refused(commit(named)).await, "no_space");
+    let checkout = GitCheckoutRequest { reference: "other".to_owned(), create: false };
+    assert_eq!(refused(GitAction::Checkout(checkout)).await, "no_space");
+    let edit =
+        EditSpec { path: "large-edit".to_owned(), new_string: "x".repeat(1 << 20), ..EditSpec::default() };
+    let error = sandbox.client.edit(&edit).await.expect_err("does not fit");
+    assert!(matches!(&error, AgentError::Failed { code, .. } if code.as_str() == "no_space"), "{error}");
+    sandbox.sh("rm -f filler* large; git checkout -qf main; echo two > file").await;
+    assert_eq!(sandbox.sh("git rev-parse HEAD main; cat file; git status --porcelain").await, before);
+    let GitAnswer::Commit(committed) =
+        sandbox.client.git(None, None, &commit(GitCommitScope::All)).await.expect("fits")
+    else {
+        panic!("another answer")
+    };
+    assert_eq!(committed.files_changed, 2);
 }
 
 /// A fork bomb hits the process limit; the agent still answers and can end it.

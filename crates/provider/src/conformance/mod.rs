@@ -5,18 +5,27 @@
 //! A provider's tests say who they are and which parts apply:
 //!
 //! ```ignore
-//! emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, streams, limits, isolation);
+//! emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, edit, search, git, output, watch, terminal, tunnel,
+//!     transfer, streams, limits, isolation);
 //! ```
 //!
 //! where `crate::subject` is an `async fn() -> Subject`. Every check becomes a test of its own.
 
+pub mod edit;
 pub mod exec;
 pub mod files;
+pub mod git;
 pub mod isolation;
 pub mod lifecycle;
 pub mod limits;
+pub mod output;
+pub mod search;
 pub mod streams;
 mod subject;
+pub mod terminal;
+pub mod transfer;
+pub mod tunnel;
+pub mod watch;
 
 pub use subject::{Subject, TestSandbox};
 
@@ -77,6 +86,67 @@ macro_rules! conformance_part {
             special_files_do_not_hang,
             an_overwrite_keeps_the_mode);
     };
+    (edit, $subject:path) => {
+        $crate::conformance_checks!(edit, $subject;
+            a_string_is_replaced,
+            what_is_not_there_once_is_refused,
+            line_ends_and_marks_are_kept,
+            the_very_bytes_come_first,
+            close_lines_of_a_large_file,
+            an_empty_old_string_creates,
+            fuzzy_only_when_asked_for,
+            concurrent_edits_all_happen);
+    };
+    (search, $subject:path) => {
+        $crate::conformance_checks!(search, $subject;
+            globs_find_the_newest_first,
+            globs_leave_out_what_is_ignored_or_hidden,
+            greps_find_lines_in_order,
+            greps_count_exactly,
+            greps_show_the_match_of_a_long_line,
+            greps_know_line_ends,
+            greps_keep_what_comes_before_a_nul,
+            answers_show_plain_paths,
+            bad_searches_are_refused);
+    };
+    (git, $subject:path) => {
+        $crate::conformance_checks!(git, $subject;
+            what_is_named_is_committed,
+            differences_are_shown,
+            a_file_with_conflicts_is_told_once,
+            branches_are_switched);
+    };
+    (output, $subject:path) => {
+        $crate::conformance_checks!(output, $subject;
+            long_output_is_kept_whole,
+            short_output_is_in_no_file,
+            characters_are_not_cut,
+            accounts_cannot_spoil_output_files);
+    };
+    (watch, $subject:path) => {
+        $crate::conformance_checks!(watch, $subject;
+            changes_by_commands_are_seen,
+            changes_by_tools_are_one_each,
+            paths_of_changes_are_plain,
+            a_single_file_is_watched);
+    };
+    (terminal, $subject:path) => {
+        $crate::conformance_checks!(terminal, $subject;
+            a_terminal_has_a_size,
+            keys_are_typed,
+            a_closed_terminal_ends_its_program);
+    };
+    (tunnel, $subject:path) => {
+        $crate::conformance_checks!(tunnel, $subject;
+            a_port_is_reached,
+            a_closed_port_is_told,
+            a_service_is_reached);
+    };
+    (transfer, $subject:path) => {
+        $crate::conformance_checks!(transfer, $subject;
+            a_large_file_goes_in_and_out,
+            a_broken_upload_leaves_nothing);
+    };
     (streams, $subject:path) => {
         $crate::conformance_checks!(streams, $subject;
             stalled_readers_do_not_stall_others,
@@ -89,10 +159,12 @@ macro_rules! conformance_part {
     (limits, $subject:path) => {
         $crate::conformance_checks!(limits, $subject;
             memory_beyond_the_limit_kills_the_process_only,
+            an_oom_kill_is_told_of_the_call_that_it_hit,
             memory_on_tmpfs_counts,
             a_full_disk_is_enospc_everywhere,
             inodes_run_out_too,
             a_full_disk_leaves_the_old_content,
+            a_full_disk_is_no_space_for_git_and_edit_too,
             a_fork_bomb_stays_inside,
             cpu_time_is_throttled);
     };
@@ -134,6 +206,14 @@ mod tests {
             ("lifecycle", include_str!("lifecycle.rs")),
             ("exec", include_str!("exec.rs")),
             ("files", include_str!("files.rs")),
+            ("edit", include_str!("edit.rs")),
+            ("search", include_str!("search.rs")),
+            ("git", include_str!("git.rs")),
+            ("output", include_str!("output.rs")),
+            ("watch", include_str!("watch.rs")),
+            ("terminal", include_str!("terminal.rs")),
+            ("tunnel", include_str!("tunnel.rs")),
+            ("transfer", include_str!("transfer.rs")),
             ("streams", include_str!("streams.rs")),
             ("limits", include_str!("limits.rs")),
             ("isolation", include_str!("isolation.rs")),

@@ -13,7 +13,7 @@ use emergent_agent_client::{
 };
 use emergent_types::{ByteSize, Cpu, NetworkMode, ResourceLimits, WorkspaceId};
 
-use crate::{ProviderError, Sandbox, SandboxSpec, WorkspaceProvider};
+use crate::{NamedDemands, ProviderError, Sandbox, SandboxSpec, WorkspaceProvider};
 
 /// A provider under test.
 pub struct Subject {
@@ -24,6 +24,8 @@ pub struct Subject {
     pub workspace_dir: Option<String>,
     /// What sandboxes are made with unless a check says otherwise.
     pub limits: ResourceLimits,
+    /// Whether root is the only account in a sandbox.
+    pub one_account: bool,
     created: Mutex<Vec<WorkspaceId>>,
     // Kept so that folders and daemons of the test live as long as the subject.
     _keep: Box<dyn std::any::Any + Send + Sync>,
@@ -47,6 +49,7 @@ impl Subject {
                 memory: ByteSize::from_mib(256),
                 disk: ByteSize::from_mib(128),
             },
+            one_account: false,
             created: Mutex::new(Vec::new()),
             _keep: Box::new(keep),
         }
@@ -96,6 +99,7 @@ impl Subject {
             limits: self.limits,
             network: NetworkMode::Isolated,
             base_image: None,
+            named: NamedDemands::default(),
             agent_key: AgentKey::derive(SECRET, id),
         }
     }
@@ -116,6 +120,14 @@ impl Subject {
             assert_eq!(sandbox.workspace_dir, *expected, "commands start in the workspace folder");
         }
         sandbox
+    }
+
+    /// Where programs in a sandbox find a service, if it is offered.
+    pub fn service_path(&self, sandbox: &TestSandbox, name: &str) -> String {
+        match &self.workspace_dir {
+            Some(_) => format!("/run/emergent/services/{name}"),
+            None => sandbox.path(&format!(".services/{name}")),
+        }
     }
 
     /// Resumes a sandbox; its client dials again.

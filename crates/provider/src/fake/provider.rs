@@ -8,14 +8,15 @@ use async_trait::async_trait;
 use emergent_agent_client::AgentStream;
 use emergent_types::{
     Capabilities, DiskEnforcement, Enforcement, IsolationLevel, LimitEnforcement, NetworkMode, Persistence,
-    ProviderKind, StartupMillis, WorkspaceId,
+    ProviderKind, WorkspaceId,
 };
 use tokio::sync::Mutex;
 
 use super::faults::{Fault, Faults};
 use super::sandbox::FakeSandbox;
 use crate::{
-    Health, ObservedSandbox, ObservedState, Operation, ProviderError, Sandbox, SandboxSpec, WorkspaceProvider,
+    DiskUse, Health, NamedDemands, ObservedSandbox, ObservedState, Operation, ProviderError, Sandbox,
+    SandboxSpec, StartupTimes, WorkspaceProvider,
 };
 
 /// A provider that works, isolates nothing, and fails on demand.
@@ -25,7 +26,9 @@ pub struct FakeProvider {
     faults: Faults,
     health: std::sync::Mutex<Health>,
     sandboxes: Mutex<HashMap<WorkspaceId, Arc<Mutex<FakeSandbox>>>>,
-    startup_ms: std::sync::Mutex<Vec<u64>>,
+    startup: StartupTimes,
+    disk_use: std::sync::Mutex<Option<DiskUse>>,
+    named: std::sync::Mutex<NamedDemands>,
 }
 
 impl FakeProvider {
@@ -37,7 +40,9 @@ impl FakeProvider {
             faults: Faults::default(),
             health: std::sync::Mutex::new(Health::Healthy),
             sandboxes: Mutex::default(),
-            startup_ms: std::sync::Mutex::default(),
+            startup: StartupTimes::default(),
+            disk_use: std::sync::Mutex::default(),
+            named: std::sync::Mutex::default(),
         }
     }
 
@@ -49,6 +54,16 @@ impl FakeProvider {
     /// What the next health checks say.
     pub fn set_health(&self, health: Health) {
         *self.health.lock().expect("not poisoned") = health;
+    }
+
+    /// What every sandbox uses of its disk from now on.
+    pub fn set_disk_use(&self, used: DiskUse) {
+        *self.disk_use.lock().expect("not poisoned") = Some(used);
+    }
+
+    /// What the latest create was told to have been named.
+    pub fn named_in_latest_create(&self) -> NamedDemands {
+        *self.named.lock().expect("not poisoned")
     }
 
     /// The sandbox's processes die, as after a crash; its folder stays.
@@ -105,8 +120,7 @@ impl FakeProvider {
             }
         };
         sandbox.lock().await.start(spec);
-        let elapsed = u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.startup_ms.lock().expect("not poisoned").push(elapsed);
+        self.startup.add(clock.elapsed());
         Ok(self.report(spec.id))
     }
 }
@@ -118,12 +132,10 @@ impl WorkspaceProvider for FakeProvider {
     }
 
     async fn capabilities(&self) -> Capabilities {
-        let mut samples = self.startup_ms.lock().expect("not poisoned").clone();
-        samples.sort_unstable();
-        let at = |percent: usize| samples[(samples.len() * percent / 100).min(samples.len() - 1)];
         Capabilities {
             isolation: self.isolation,
             persistence: Some(Persistence::Home),
+            suspend: false,
             snapshots: false,
             warm_pool: false,
             networks: vec![NetworkMode::Isolated],
@@ -135,7 +147,7 @@ impl WorkspaceProvider for FakeProvider {
                 disk: DiskEnforcement::Monitored,
             },
             platform_needs: Vec::new(),
-            startup_ms: (!samples.is_empty()).then(|| StartupMillis { p50: at(50), p95: at(95) }),
+            startup_ms: self.startup.summary(),
             free: None,
         }
     }
@@ -145,6 +157,7 @@ impl WorkspaceProvider for FakeProvider {
     }
 
     async fn create(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
+        *self.named.lock().expect("not poisoned") = spec.named;
         self.faults.around(self.kind, Operation::Create, spec.id, self.make(spec)).await
     }
 
@@ -154,6 +167,11 @@ impl WorkspaceProvider for FakeProvider {
             Ok(())
         };
         self.faults.around(self.kind, Operation::Destroy, id, work).await
+    }
+
+    async fn disk_use(&self, id: WorkspaceId) -> Result<Option<DiskUse>, ProviderError> {
+        let used = *self.disk_use.lock().expect("not poisoned");
+        self.faults.around(self.kind, Operation::Measure, id, async { Ok(used) }).await
     }
 
     async fn stop(&self, id: WorkspaceId) -> Result<(), ProviderError> {

@@ -17,6 +17,8 @@ const PIPE_BYTES: usize = 64 << 10;
 
 pub(super) struct FakeSandbox {
     folder: TempDir,
+    /// Where what commands print goes; not in the workspace.
+    output: tempfile::TempDir,
     running: Option<Running>,
 }
 
@@ -28,7 +30,8 @@ struct Running {
 
 impl FakeSandbox {
     pub(super) fn make() -> io::Result<Self> {
-        Ok(Self { folder: tempfile::Builder::new().prefix("emergent-fake-").tempdir()?, running: None })
+        let folder = || tempfile::Builder::new().prefix("emergent-fake-").tempdir();
+        Ok(Self { folder: folder()?, output: folder()?, running: None })
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -40,7 +43,10 @@ impl FakeSandbox {
             return;
         }
         let key = spec.agent_key.expose().try_into().expect("a key has its length");
-        let agent = Agent::new(Config::new(self.folder.path(), key));
+        let output_folder = self.output.path().join("output");
+        // In the workspace, because nothing else of a fake's file system is its own.
+        let services = self.folder.path().join(".services");
+        let agent = Agent::new(Config { output_folder, services, ..Config::new(self.folder.path(), key) });
         let (connections, incoming) = mpsc::unbounded_channel();
         let incoming = futures::stream::unfold(incoming, |mut incoming| async move {
             incoming.recv().await.map(|stream| (stream, incoming))

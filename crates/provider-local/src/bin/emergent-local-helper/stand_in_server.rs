@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use emergent_agent_client::AgentKey;
-use emergent_provider::{SandboxSpec, WorkspaceProvider};
+use emergent_provider::{NamedDemands, SandboxSpec, WorkspaceProvider};
 use emergent_provider_local::{AgentSource, HelperCommand, LocalProvider, Options};
 use emergent_types::{ByteSize, Cpu, NetworkMode, ResourceLimits, WorkspaceId};
 
@@ -41,6 +41,7 @@ fn run(data_dir: &str, installation: &str, workspaces: &[&str]) -> Result<(), Bo
                     },
                     network: NetworkMode::Isolated,
                     base_image: None,
+                    named: NamedDemands::default(),
                     agent_key: AgentKey::derive(b"test", id),
                 })
                 .await?;

@@ -3,19 +3,26 @@
 
 mod census;
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use emergent_agent_client::AgentKey;
-use emergent_provider::{SandboxSpec, WorkspaceProvider};
+use emergent_provider::{NamedDemands, ObservedSandbox, ObservedState, SandboxSpec, WorkspaceProvider};
 use emergent_provider_local::{AgentSource, HelperCommand, LocalProvider, Options};
 use emergent_types::{ByteSize, Cpu, InstallationId, NetworkMode, ResourceLimits, WorkspaceId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(crate) use census::census;
 
-/// This crate's helper program, which is also the stand-in for the agent.
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_emergent-local-helper");
+/// This crate's helper program, which is also the stand-in for the agent. By way of an open
+/// file, because the way to it may be closed to an ordinary account.
+pub(crate) fn program() -> PathBuf {
+    static OPENED: OnceLock<File> = OnceLock::new();
+    let open = || File::open(env!("CARGO_BIN_EXE_emergent-local-helper")).unwrap();
+    format!("/proc/self/fd/{}", OPENED.get_or_init(open).as_raw_fd()).into()
+}
 
 /// A provider under test and what belongs to it.
 pub(crate) struct Subject {
@@ -26,11 +33,18 @@ pub(crate) struct Subject {
 
 /// A provider with nothing in it yet.
 pub(crate) fn subject() -> Subject {
-    assert!(rustix::process::geteuid().is_root(), "these tests need root");
+    crate::account::take();
     let data_dir = tempfile::tempdir().unwrap();
     let installation = InstallationId::generate();
     let provider = provider_in(data_dir.path().to_owned(), installation, &[]);
     Subject { provider, installation, data_dir }
+}
+
+/// A provider with one small sandbox.
+pub(crate) async fn made() -> (Subject, SandboxSpec) {
+    let (subject, spec) = (subject(), spec());
+    subject.provider.create(&spec).await.unwrap();
+    (subject, spec)
 }
 
 /// Another provider over the same data folder, as after a restart.
@@ -39,15 +53,19 @@ pub(crate) fn provider_in(
     installation: InstallationId,
     args: &[&str],
 ) -> Arc<LocalProvider> {
-    Arc::new(LocalProvider::new(Options {
+    Arc::new(LocalProvider::new(options(data_dir, installation, args)))
+}
+
+pub(crate) fn options(data_dir: PathBuf, installation: InstallationId, args: &[&str]) -> Options {
+    Options {
         data_dir,
         installation,
-        agent: AgentSource::Path(PROGRAM.into()),
+        agent: AgentSource::Path(program()),
         helper: HelperCommand {
-            program: PROGRAM.into(),
+            program: program(),
             args: args.iter().map(|argument| (*argument).to_owned()).collect(),
         },
-    }))
+    }
 }
 
 impl Subject {
@@ -58,11 +76,31 @@ impl Subject {
 
     /// The same installation with arguments of the test's own for the helper.
     pub(crate) fn with_helper(&self, args: &[&str]) -> Arc<LocalProvider> {
-        provider_in(self.data_dir.path().to_owned(), self.installation, args)
+        Arc::new(LocalProvider::new(self.options(args)))
+    }
+
+    /// What a provider of this installation is made with.
+    pub(crate) fn options(&self, args: &[&str]) -> Options {
+        options(self.data_dir.path().to_owned(), self.installation, args)
     }
 
     pub(crate) fn state_folder(&self, id: WorkspaceId) -> PathBuf {
         self.data_dir.path().join("local").join(id.to_string())
+    }
+
+    /// What is there of the only sandbox that there is.
+    pub(crate) async fn only_state(&self) -> ObservedState {
+        match self.provider.list().await.unwrap()[..] {
+            [ObservedSandbox { state, .. }] => state,
+            ref listed => panic!("{listed:?}"),
+        }
+    }
+
+    /// Removes a sandbox, and fails unless nothing at all is left.
+    pub(crate) async fn remove(&self, id: WorkspaceId) {
+        self.provider.destroy(id).await.unwrap();
+        assert_eq!(self.provider.list().await.unwrap(), []);
+        self.assert_nothing_left();
     }
 
     /// Fails unless nothing of this installation is left on the host.
@@ -108,6 +146,7 @@ pub(crate) fn spec_with(limits: ResourceLimits) -> SandboxSpec {
         limits,
         network: NetworkMode::Isolated,
         base_image: None,
+        named: NamedDemands::default(),
         agent_key: AgentKey::derive(b"test", id),
     }
 }

@@ -11,12 +11,13 @@ const KEPT: usize = 200;
 
 /// The durations of the latest creates.
 #[derive(Debug, Default)]
-pub(crate) struct StartupTimes {
+pub struct StartupTimes {
     latest: Mutex<VecDeque<Duration>>,
 }
 
 impl StartupTimes {
-    pub(crate) fn add(&self, took: Duration) {
+    /// One more.
+    pub fn add(&self, took: Duration) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if latest.len() == KEPT {
             latest.pop_front();
@@ -25,7 +26,7 @@ impl StartupTimes {
     }
 
     /// `None` before the first create.
-    pub(crate) fn summary(&self) -> Option<StartupMillis> {
+    pub fn summary(&self) -> Option<StartupMillis> {
         let mut sorted: Vec<_> =
             self.latest.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         sorted.sort_unstable();

@@ -1,0 +1,8 @@
+//! Real sandboxes with a network, on hosts that are network namespaces of the tests' own. Needs
+//! root; the machine's own network is not touched.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod sandboxes;
+#[path = "../../../host-net/tests/host/world.rs"]
+#[expect(dead_code, reason = "shared with the tests of host-net")]
+mod world;
