@@ -1,0 +1,162 @@
+//! The agent's program as a volume: works with an engine on another machine, and with an image
+//! that has nothing in it at all.
+//!
+//! The volume is named after the program's hash, so a server of another version brings one of its
+//! own, and sandboxes that run keep theirs. It is filled through a container that is never
+//! started: Docker only copies into containers.
+
+use std::collections::HashMap;
+use std::io;
+
+use bollard::Docker;
+use bollard::models::{
+    ContainerCreateBody, HostConfig, Mount, MountType, MountVolumeOptions, VolumeCreateRequest,
+};
+use bollard::query_parameters::{
+    ContainerArchiveInfoOptionsBuilder, CreateContainerOptionsBuilder, ListVolumesOptionsBuilder,
+    RemoveContainerOptionsBuilder, RemoveVolumeOptionsBuilder, UploadToContainerOptionsBuilder,
+};
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use tokio::sync::Mutex;
+
+use crate::engine::{EngineError, MissingIsFine};
+use crate::names::Names;
+
+/// Where the volume is mounted, in every sandbox.
+pub(crate) const FOLDER: &str = "/.emergent";
+/// The program there.
+pub(crate) const PROGRAM: &str = "/.emergent/emergent-agent";
+const FILE: &str = "emergent-agent";
+const MODE: u32 = 0o755;
+
+/// Marks volumes that hold an agent.
+const ROLE: &str = "emergent.role";
+const AGENT: &str = "agent";
+
+/// The program, and the volume once it is there.
+pub(crate) struct AgentVolume {
+    names: Names,
+    program: Bytes,
+    hash: String,
+    /// Whether it was seen to be whole. Locked while somebody looks.
+    whole: Mutex<bool>,
+}
+
+impl AgentVolume {
+    pub(crate) fn new(names: Names, program: &[u8]) -> Self {
+        let hash = Sha256::digest(program).iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { names, program: Bytes::copy_from_slice(program), hash, whole: Mutex::new(false) }
+    }
+
+    /// How it is mounted: nobody inside can change it.
+    pub(crate) fn mount(&self) -> Mount {
+        Mount { read_only: Some(true), ..self.writable_mount() }
+    }
+
+    fn writable_mount(&self) -> Mount {
+        Mount {
+            target: Some(FOLDER.to_owned()),
+            source: Some(self.names.agent_volume(&self.hash)),
+            typ: Some(MountType::VOLUME),
+            // What an image has in that place is none of ours.
+            volume_options: Some(MountVolumeOptions { no_copy: Some(true), ..MountVolumeOptions::default() }),
+            ..Mount::default()
+        }
+    }
+
+    /// Makes sure that it is there and whole. `image` is any image that Docker has: a container
+    /// that is never started needs one too.
+    pub(crate) async fn ensure(&self, docker: &Docker, image: &str) -> Result<(), EngineError> {
+        let mut whole = self.whole.lock().await;
+        if !*whole {
+            self.fill(docker, image).await?;
+            *whole = true;
+        }
+        Ok(())
+    }
+
+    /// It is looked at again before the next sandbox: somebody may have removed it.
+    pub(crate) async fn doubt(&self) {
+        *self.whole.lock().await = false;
+    }
+
+    async fn fill(&self, docker: &Docker, image: &str) -> Result<(), EngineError> {
+        let mut labels = self.names.own_labels();
+        labels.insert(ROLE.to_owned(), AGENT.to_owned());
+        docker
+            .create_volume(VolumeCreateRequest {
+                name: Some(self.names.agent_volume(&self.hash)),
+                labels: Some(labels.clone()),
+                ..VolumeCreateRequest::default()
+            })
+            .await?;
+        let container = self.names.scratch_container(AGENT);
+        let body = ContainerCreateBody {
+            image: Some(image.to_owned()),
+            labels: Some(labels),
+            entrypoint: Some(vec![PROGRAM.to_owned()]),
+            network_disabled: Some(true),
+            host_config: Some(HostConfig {
+                mounts: Some(vec![self.writable_mount()]),
+                network_mode: Some("none".to_owned()),
+                ..HostConfig::default()
+            }),
+            ..ContainerCreateBody::default()
+        };
+        let named = CreateContainerOptionsBuilder::new().name(&container).build();
+        docker.create_container(Some(named), body).await?;
+        let filled = self.copy_into(docker, &container).await;
+        let remove = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
+        docker.remove_container(&container, Some(remove)).await.missing_is_fine()?;
+        filled
+    }
+
+    async fn copy_into(&self, docker: &Docker, container: &str) -> Result<(), EngineError> {
+        let at = ContainerArchiveInfoOptionsBuilder::new().path(PROGRAM).build();
+        if let Ok(found) = docker.get_container_archive_info(container, Some(at)).await
+            && u64::try_from(found.size).ok() == Some(self.program.len() as u64)
+            && found.file_mode & 0o777 == MODE
+        {
+            return Ok(());
+        }
+        let archive = archive(&self.program).map_err(|err| bollard::errors::Error::IOError { err })?;
+        let into = UploadToContainerOptionsBuilder::new().path(FOLDER).build();
+        docker.upload_to_container(container, Some(into), bollard::body_full(archive)).await?;
+        Ok(())
+    }
+
+    /// Removes volumes of earlier agents that no sandbox uses any more, and containers that were to
+    /// fill one and stayed when a server was killed.
+    pub(crate) async fn prune(&self, docker: &Docker) -> Result<(), EngineError> {
+        let mut filter: HashMap<String, Vec<String>> = self.names.filter(None);
+        filter.entry("label".to_owned()).or_default().push(format!("{ROLE}={AGENT}"));
+        crate::containers::remove_all(docker, &filter).await?;
+        let listed = docker
+            .list_volumes(Some(ListVolumesOptionsBuilder::new().filters(&filter).build()))
+            .await?
+            .volumes
+            .unwrap_or_default();
+        let current = self.names.agent_volume(&self.hash);
+        for volume in listed.into_iter().filter(|volume| volume.name != current) {
+            let gently = RemoveVolumeOptionsBuilder::new().force(false).build();
+            match docker.remove_volume(&volume.name, Some(gently)).await.missing_is_fine() {
+                // In use.
+                Err(error) if error.is_conflict() => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An archive of the one file.
+fn archive(program: &[u8]) -> io::Result<Bytes> {
+    let mut header = tar::Header::new_ustar();
+    header.set_size(program.len() as u64);
+    header.set_mode(MODE);
+    header.set_entry_type(tar::EntryType::Regular);
+    let mut archive = tar::Builder::new(Vec::with_capacity(program.len() + 4096));
+    archive.append_data(&mut header, FILE, program)?;
+    archive.into_inner().map(Bytes::from)
+}

@@ -1,0 +1,40 @@
+//! What this provider can do here and now.
+
+use emergent_types::{ByteSize, Capabilities, Enforcement, FreeResources, LimitEnforcement, NetworkMode};
+
+use crate::disk::DiskKind;
+use crate::host::Host;
+use crate::options::Runtime;
+
+impl Host {
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        let needs: &[&str] = match self.options.runtime {
+            Runtime::Runsc => &["docker", "runsc"],
+            Runtime::Default => &["docker"],
+        };
+        // Where nothing is known, nothing is promised.
+        let disk = self.trial.known().map_or(DiskKind::Volumes, |means| means.disk);
+        Capabilities {
+            isolation: self.options.runtime.isolation(),
+            persistence: Some(disk.persistence()),
+            suspend: true,
+            snapshots: false,
+            warm_pool: true,
+            networks: vec![NetworkMode::Isolated],
+            base_image: true,
+            limits: LimitEnforcement {
+                cpu: Enforcement::Enforced,
+                memory: Enforcement::Enforced,
+                pids: Enforcement::Enforced,
+                disk: disk.enforcement(),
+            },
+            platform_needs: needs.iter().map(|need| (*need).to_owned()).collect(),
+            startup_ms: self.startup.summary(),
+            free: self.probe.seen().map(|engine| FreeResources {
+                cpus: engine.cpus,
+                memory: ByteSize::from_bytes(engine.memory_bytes),
+                disk: ByteSize::from_bytes(0),
+            }),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What a sandbox's container is made of: everything that Docker is told about it, in one place.
+
+use std::collections::HashMap;
+
+use bollard::models::{
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, RestartPolicy,
+    RestartPolicyNameEnum,
+};
+use emergent_provider::SandboxSpec;
+use emergent_types::ResourceLimits;
+
+use crate::agent_volume;
+use crate::options::Runtime;
+
+/// Where tools start.
+pub(crate) const WORKSPACE: &str = "/workspace";
+/// Where the agent listens, inside.
+pub(crate) const SOCKET: &str = "/run/emergent/agent.sock";
+
+/// What installing packages, switching accounts and serving on low ports need; the same as the
+/// agent leaves root with elsewhere.
+const CAPABILITIES: [&str; 9] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "NET_BIND_SERVICE",
+    "SYS_CHROOT",
+];
+
+/// gVisor's own kernel counts against the control group of its sandbox. The group's wall stands
+/// above the limit, because reaching it ends the sandbox and not one process.
+const SENTRY_BYTES: u64 = 192 << 20;
+
+/// Threads of the host's that gVisor needs for what runs inside; with too few of them its kernel
+/// panics. Processes inside are limited by the agent.
+const SENTRY_THREADS: i64 = 16 << 10;
+
+/// What a sandbox's container is made with.
+pub(crate) struct Plan<'a> {
+    pub(crate) spec: &'a SandboxSpec,
+    pub(crate) runtime: Runtime,
+    pub(crate) labels: HashMap<String, String>,
+    /// By the hash of its content.
+    pub(crate) image: String,
+    /// The agent, and everything that can be written to.
+    pub(crate) mounts: Vec<Mount>,
+    /// Whether the image itself cannot be written to: everything that can is among the mounts.
+    pub(crate) read_only: bool,
+    /// Docker's name of the network; `none` is none.
+    pub(crate) network: String,
+    pub(crate) resolvers: Vec<String>,
+    /// Processors of the engine's host.
+    pub(crate) host_cpus: u32,
+}
+
+impl Plan<'_> {
+    /// What Docker is asked for.
+    pub(crate) fn body(self) -> ContainerCreateBody {
+        let limits = self.spec.limits;
+        ContainerCreateBody {
+            hostname: Some(self.spec.id.hostname()),
+            // Whoever the image would be: the agent switches accounts itself.
+            user: Some("0:0".to_owned()),
+            image: Some(self.image),
+            entrypoint: Some(vec![agent_volume::PROGRAM.to_owned()]),
+            cmd: Some(agent_arguments(self.runtime, limits)),
+            working_dir: Some("/".to_owned()),
+            labels: Some(self.labels),
+            // The key comes this way, and then the first connection. It ends with whoever is
+            // connected, so that the agent notices.
+            open_stdin: Some(true),
+            stdin_once: Some(true),
+            attach_stdin: Some(true),
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            tty: Some(false),
+            healthcheck: Some(HealthConfig {
+                test: Some(vec!["NONE".to_owned()]),
+                ..HealthConfig::default()
+            }),
+            host_config: Some(HostConfig {
+                runtime: self.runtime.name().map(str::to_owned),
+                mounts: Some(self.mounts),
+                tmpfs: Some(tmpfs(limits)),
+                shm_size: Some(share(limits, 4)),
+                readonly_rootfs: Some(self.read_only),
+                network_mode: Some(self.network),
+                dns: Some(self.resolvers),
+                cap_drop: Some(vec!["ALL".to_owned()]),
+                cap_add: Some(CAPABILITIES.map(str::to_owned).into()),
+                security_opt: Some(vec!["no-new-privileges".to_owned()]),
+                privileged: Some(false),
+                ipc_mode: Some("private".to_owned()),
+                restart_policy: Some(RestartPolicy {
+                    name: Some(RestartPolicyNameEnum::NO),
+                    ..RestartPolicy::default()
+                }),
+                // Standard output is a connection; nobody wants it in a log.
+                log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+                ..resources(self.runtime, limits, self.host_cpus)
+            }),
+            ..ContainerCreateBody::default()
+        }
+    }
+}
+
+fn resources(runtime: Runtime, limits: ResourceLimits, host_cpus: u32) -> HostConfig {
+    let memory = match runtime {
+        Runtime::Runsc => limits.memory.bytes().saturating_add(SENTRY_BYTES),
+        Runtime::Default => limits.memory.bytes(),
+    };
+    let memory = i64::try_from(memory).ok();
+    let millis = i64::from(limits.cpu.millis());
+    let base = HostConfig {
+        memory,
+        // Equal: no swap beyond the memory.
+        memory_swap: memory,
+        pids_limit: Some(match runtime {
+            Runtime::Runsc => SENTRY_THREADS,
+            Runtime::Default => process_limit(limits),
+        }),
+        ..HostConfig::default()
+    };
+    // Docker refuses more processors than there are, where a limit that is never reached is fine.
+    if millis <= i64::from(host_cpus) * 1000 {
+        HostConfig { nano_cpus: Some(millis * 1_000_000), ..base }
+    } else {
+        HostConfig { cpu_period: Some(100_000), cpu_quota: Some(millis * 100), ..base }
+    }
+}
+
+/// As on the embedded provider: one process per 256 KiB of memory, within reason.
+fn process_limit(limits: ResourceLimits) -> i64 {
+    i64::try_from((limits.memory.bytes() / (256 << 10)).clamp(512, 4096)).unwrap_or(4096)
+}
+
+/// Memory: a half and an eighth of the limit; `/dev/shm` has a quarter.
+fn tmpfs(limits: ResourceLimits) -> HashMap<String, String> {
+    [
+        ("/tmp", format!("exec,mode=1777,size={}", share(limits, 2))),
+        ("/run", format!("exec,mode=755,size={}", share(limits, 8))),
+    ]
+    .map(|(path, options)| (path.to_owned(), options))
+    .into()
+}
+
+fn share(limits: ResourceLimits, part: u64) -> i64 {
+    i64::try_from(limits.memory.bytes() / part).unwrap_or(i64::MAX)
+}
+
+fn agent_arguments(_runtime: Runtime, _limits: ResourceLimits) -> Vec<String> {
+    ["init", "--listen", SOCKET, "--workspace", WORKSPACE, "--stdio"].map(str::to_owned).into()
+}

@@ -1,0 +1,111 @@
+//! Making a sandbox.
+//!
+//! ```text
+//!  image ─► agent's volume ─► disk ─► container ─► agent speaks
+//! ```
+//!
+//! What fails is undone at once; what a killed server leaves carries labels, so it is listed and
+//! can be destroyed.
+
+use std::time::Instant;
+
+use bollard::Docker;
+use emergent_provider::{Operation, ProviderError, Sandbox, SandboxSpec};
+use emergent_types::ByteSize;
+
+use crate::containers::{self, Condition};
+use crate::disk::DiskKind;
+use crate::engine::EngineError;
+use crate::host::Host;
+use crate::image::{ImageError, PresentImage};
+use crate::means::Means;
+
+/// As on the embedded provider.
+const MIN_MEMORY: ByteSize = ByteSize::from_mib(32);
+const MIN_DISK: ByteSize = ByteSize::from_mib(16);
+/// The largest that the file system of a disk can be.
+const MAX_DISK: ByteSize = ByteSize::from_gib(16 << 10);
+
+impl Host {
+    /// See [`WorkspaceProvider::create`](emergent_provider::WorkspaceProvider::create).
+    pub(crate) async fn create(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
+        let clock = Instant::now();
+        let docker = self.docker().await?;
+        self.check_runtime(&docker).await?;
+        let failed =
+            |step| move |error: EngineError| self.docker_step(Operation::Create, spec.id, step)(error);
+        let name = self.names.container(spec.id);
+        if let Some(seen) =
+            containers::look(&docker, &name).await.map_err(failed("look for its container"))?
+        {
+            if seen.condition == Condition::Running {
+                let disk = self.disk_kind(&docker, spec.id).await.map_err(failed("look for its volume"))?;
+                return Ok(self.describe(spec, disk.unwrap_or(DiskKind::Volumes)));
+            }
+            self.remove_everything(&docker, Operation::Create, spec.id).await?;
+        }
+        let means = self.means(&docker).await?;
+        self.check_enforceable(spec, &means)?;
+        let image = self.image(&docker, spec).await?;
+        self.agent.ensure(&docker, &image.id).await.map_err(failed("volume of the agent"))?;
+        let made = self.make(&docker, spec, &image, means.disk).await;
+        match made {
+            Ok(sandbox) => {
+                self.startup.add(clock.elapsed());
+                Ok(sandbox)
+            }
+            Err(error) => {
+                self.remove_everything(&docker, Operation::Create, spec.id).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a sandbox; leaves what it has made where that fails.
+    pub(crate) async fn make(
+        &self,
+        docker: &Docker,
+        spec: &SandboxSpec,
+        image: &PresentImage,
+        disk: DiskKind,
+    ) -> Result<Sandbox, ProviderError> {
+        let disk = self.make_disk(docker, spec, image, disk).await?;
+        let kind = disk.kind;
+        self.launch(docker, Operation::Create, self.plan(spec, disk)).await?;
+        Ok(self.describe(spec, kind))
+    }
+
+    /// Refuses what a request names and cannot be kept to.
+    fn check_enforceable(&self, spec: &SandboxSpec, means: &Means) -> Result<(), ProviderError> {
+        let refuse =
+            |what, reason: String| Err(ProviderError::NotEnforceable { provider: self.kind(), what, reason });
+        if spec.limits.memory < MIN_MEMORY {
+            return refuse("memory", format!("{} is below the least of {MIN_MEMORY}", spec.limits.memory));
+        }
+        if spec.limits.disk < MIN_DISK {
+            return refuse("disk", format!("{} is below the least of {MIN_DISK}", spec.limits.disk));
+        }
+        if spec.limits.disk > MAX_DISK {
+            return refuse("disk", format!("{} is above the greatest of {MAX_DISK}", spec.limits.disk));
+        }
+        // What is only watched can be overrun.
+        match &means.why_volumes {
+            Some(why) if spec.named.disk => refuse("disk", format!("its use can only be watched: {why}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The image that a request wants.
+    async fn image(&self, docker: &Docker, spec: &SandboxSpec) -> Result<PresentImage, ProviderError> {
+        let wanted = spec.base_image.as_deref().unwrap_or(&self.options.default_image);
+        self.images.get(docker, wanted).await.map_err(|error| match error {
+            ImageError::NotAnImage(reason) => ProviderError::NotEnforceable {
+                provider: self.kind(),
+                what: "base_image",
+                reason: reason.to_string(),
+            },
+            ImageError::NotFound { .. } => self.step(Operation::Create, spec.id, "image", error),
+            ImageError::Engine(error) => self.docker_step(Operation::Create, spec.id, "image")(error),
+        })
+    }
+}

@@ -1,0 +1,39 @@
+//! Sandboxes in Docker's containers, under gVisor's `runsc` or, as a weaker step of its own, under
+//! Docker's own runtime.
+//!
+//! ```text
+//!  server ── Docker's interface ──► dockerd ──► container (runsc)
+//!     │                                           ├ PID 1: the agent, from a read-only volume
+//!     │   first connection: its standard          ├ /workspace, /home: the workspace's disk
+//!     └── input and output; later ones: one       └ everything else: the image
+//!         `exec` of a relay each
+//! ```
+//!
+//! No `exec` per tool call: a call is a message on the open stream.
+
+mod agent_volume;
+mod capabilities;
+mod connect;
+mod container;
+mod containers;
+mod create;
+mod describe;
+mod disk;
+mod engine;
+mod health;
+mod host;
+mod image;
+mod launch;
+mod list;
+mod means;
+mod names;
+mod options;
+mod provider;
+mod remove;
+mod resume;
+mod stream;
+mod streams;
+
+pub use engine::EngineAddress;
+pub use options::{DEFAULT_IMAGE, Options, Runtime};
+pub use provider::GvisorProvider;

@@ -1,0 +1,25 @@
+//! The provider over real runsc under a real Docker.
+
+use std::sync::Arc;
+
+use emergent_provider::conformance::Subject;
+use emergent_provider_gvisor::{EngineAddress, GvisorProvider, Options, Runtime};
+use emergent_test_support::{TEST_IMAGE, TestDocker};
+use emergent_types::InstallationId;
+
+/// Sandboxes under gVisor.
+async fn subject() -> Subject {
+    let docker = TestDocker::get();
+    let data = docker.folder();
+    let provider = GvisorProvider::new(Options {
+        data_dir: data.path().to_owned(),
+        installation: InstallationId::generate(),
+        agent: emergent_agent_bundle::bytes().into(),
+        engine: EngineAddress::new(docker.address()),
+        runtime: Runtime::Runsc,
+        default_image: TEST_IMAGE.to_owned(),
+    });
+    Subject::new(Arc::new(provider), Some("/workspace"), (data, docker))
+}
+
+emergent_provider::conformance_tests!(crate::subject; lifecycle);
