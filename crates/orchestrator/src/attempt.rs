@@ -26,7 +26,8 @@ pub struct NoProvider {
     /// The same request may succeed later without anything being changed.
     pub retryable: bool,
     /// The request itself asks for what no provider here can enforce: `(field, reason)`. Only
-    /// set when every provider that was tried refused for such a reason.
+    /// set when every provider of this installation refused for such a reason: with one that
+    /// could and does not work at the moment, the same request may succeed later.
     pub not_enforceable: Option<(&'static str, String)>,
 }
 

@@ -15,4 +15,6 @@ pub struct Demand {
     pub preferred: Option<ProviderKind>,
     /// Nothing weaker will do.
     pub min_isolation: IsolationLevel,
+    /// Whether the request itself names that level. Otherwise it is the installation's own.
+    pub isolation_is_named: bool,
 }

@@ -34,6 +34,16 @@ struct Checked {
     at: OffsetDateTime,
 }
 
+/// Why a provider is not asked.
+enum PassedOver {
+    /// This installation does not have it.
+    NotRegistered,
+    /// Its level is below the demanded one, and always will be.
+    TooWeak(String),
+    /// It could, but not now.
+    Unhealthy(String),
+}
+
 /// A sandbox and how it came to be where it is.
 #[derive(Debug, Clone)]
 pub struct Placement {
@@ -122,7 +132,15 @@ impl Orchestrator {
         for kind in selection::chain(demand) {
             let (started_at, clock) = (OffsetDateTime::now_utc(), Instant::now());
             let reason = match self.candidate(kind, demand).await {
-                Err(reason) => reason,
+                Err(PassedOver::NotRegistered) => NOT_REGISTERED.to_owned(),
+                Err(PassedOver::TooWeak(reason)) if demand.isolation_is_named => {
+                    not_enforceable.get_or_insert(("min_isolation", format!("provider {kind}: {reason}")));
+                    reason
+                }
+                Err(PassedOver::TooWeak(reason) | PassedOver::Unhealthy(reason)) => {
+                    failed_otherwise = true;
+                    reason
+                }
                 Ok(provider) => match provider.create(spec).await {
                     Ok(sandbox) => {
                         // Who is not here was not passed over.
@@ -156,17 +174,17 @@ impl Orchestrator {
         &self,
         kind: ProviderKind,
         demand: &Demand,
-    ) -> Result<Arc<dyn WorkspaceProvider>, String> {
-        let provider = self.provider(kind).ok_or_else(|| NOT_REGISTERED.to_owned())?;
+    ) -> Result<Arc<dyn WorkspaceProvider>, PassedOver> {
+        let provider = self.provider(kind).ok_or(PassedOver::NotRegistered)?;
         let isolation = provider.capabilities().await.isolation;
         if isolation < demand.min_isolation {
-            return Err(format!(
+            return Err(PassedOver::TooWeak(format!(
                 "its isolation level {isolation} is below the demanded {}",
                 demand.min_isolation
-            ));
+            )));
         }
         match self.read_checked().get(&kind).map(|checked| checked.state.clone()) {
-            Some(ProviderState::Unhealthy(reason)) => Err(reason),
+            Some(ProviderState::Unhealthy(reason)) => Err(PassedOver::Unhealthy(reason)),
             _ => Ok(provider),
         }
     }

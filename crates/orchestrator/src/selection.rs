@@ -46,6 +46,7 @@ mod tests {
             choice: ProviderChoice::Auto,
             preferred: None,
             min_isolation: IsolationLevel::Container,
+            isolation_is_named: false,
         }
     }
 

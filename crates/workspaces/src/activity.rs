@@ -67,6 +67,11 @@ impl Activity {
         self.running() == 0 && self.expires_at().is_some_and(|end| end <= now)
     }
 
+    /// Whether there is something to be written.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.unwritten.load(Ordering::Acquire)
+    }
+
     /// What is to be written, once.
     pub(crate) fn take_touch(&self, id: WorkspaceId) -> Option<Touch> {
         self.unwritten.swap(false, Ordering::AcqRel).then(|| Touch {

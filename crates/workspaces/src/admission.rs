@@ -1,11 +1,11 @@
 //! What may be asked of a workspace in which state. Pure and total.
 
-use emergent_types::WorkspaceStatus;
+use emergent_types::{StopMode, WorkspaceStatus};
 
 /// What somebody wants done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
-    Stop,
+    Stop(StopMode),
     Resume,
     Destroy,
 }
@@ -28,10 +28,10 @@ pub(crate) fn judge(status: WorkspaceStatus, wish: Wish) -> Verdict {
     use Verdict::{AlreadySo, Begin, Join, Refuse};
     use WorkspaceStatus::{Creating, Destroying, Failed, Ready, Resuming, Stopped, Stopping};
     match (wish, status) {
-        (Wish::Stop, Ready) => Begin,
-        (Wish::Stop, Stopped) => AlreadySo,
-        (Wish::Stop, Stopping) => Join,
-        (Wish::Stop, Creating | Resuming | Destroying | Failed) => Refuse,
+        (Wish::Stop(_), Ready) => Begin,
+        (Wish::Stop(_), Stopped) => AlreadySo,
+        (Wish::Stop(_), Stopping) => Join,
+        (Wish::Stop(_), Creating | Resuming | Destroying | Failed) => Refuse,
         (Wish::Resume, Stopped) => Begin,
         (Wish::Resume, Ready) => AlreadySo,
         (Wish::Resume, Resuming) => Join,
@@ -55,14 +55,14 @@ mod tests {
 
     #[test]
     fn stop_and_resume_are_no_ops_where_they_lead() {
-        assert_eq!(judge(WorkspaceStatus::Stopped, Wish::Stop), Verdict::AlreadySo);
+        assert_eq!(judge(WorkspaceStatus::Stopped, Wish::Stop(StopMode::Disk)), Verdict::AlreadySo);
         assert_eq!(judge(WorkspaceStatus::Ready, Wish::Resume), Verdict::AlreadySo);
     }
 
     #[test]
     fn nothing_but_destroy_is_possible_while_destroying_or_failed() {
         for status in [WorkspaceStatus::Destroying, WorkspaceStatus::Failed] {
-            assert_eq!(judge(status, Wish::Stop), Verdict::Refuse);
+            assert_eq!(judge(status, Wish::Stop(StopMode::Memory)), Verdict::Refuse);
             assert_eq!(judge(status, Wish::Resume), Verdict::Refuse);
         }
     }

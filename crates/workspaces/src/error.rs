@@ -43,6 +43,14 @@ pub enum CreateError {
         /// Which.
         id: WorkspaceId,
     },
+    /// The key of the request was used before, and this is not that request again.
+    #[error("{}", key_conflict(*.id, *.is_gone))]
+    KeyConflict {
+        /// The workspace that was made under it.
+        id: WorkspaceId,
+        /// The request was the same, but the workspace is not there any more.
+        is_gone: bool,
+    },
     /// The row contradicts another (an owner that has gone).
     #[error("{reason}")]
     Rejected {
@@ -55,6 +63,14 @@ pub enum CreateError {
     /// The row could not be written.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+fn key_conflict(id: WorkspaceId, is_gone: bool) -> String {
+    if is_gone {
+        format!("workspace {id} was made under this Idempotency-Key and is gone")
+    } else {
+        format!("this Idempotency-Key was used for another request, which made workspace {id}")
+    }
 }
 
 /// A workspace was not stopped, resumed or destroyed.
@@ -131,6 +147,21 @@ pub enum ToolError {
     /// The server is going down.
     #[error("the server is shutting down")]
     ShuttingDown,
+    /// The disk limit is watched, and there is no room for this.
+    #[error(
+        "the disk of workspace {id} has no room for {wanted} bytes more: {used}; what is removed counts \
+         some seconds later"
+    )]
+    DiskFull {
+        /// Which.
+        id: WorkspaceId,
+        /// What was to be written.
+        path: String,
+        /// What is used.
+        used: String,
+        /// How much was to be written.
+        wanted: u64,
+    },
     /// The agent could not, or could not be reached.
     #[error(transparent)]
     Agent(#[from] AgentError),

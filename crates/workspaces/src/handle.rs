@@ -2,10 +2,14 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use emergent_orchestrator::ProviderStatus;
-use emergent_store::{InsertWorkspaceError, WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow};
-use emergent_types::{NetworkMode, ProviderChoice, ProviderKind, WorkspaceId, WorkspaceStatus};
+use emergent_store::{
+    IdempotencyKey, InsertWorkspaceError, TokenId, WorkspaceCursor, WorkspaceFilter, WorkspacePage,
+    WorkspaceRow,
+};
+use emergent_types::{NetworkMode, ProviderChoice, ProviderKind, StopMode, WorkspaceId, WorkspaceStatus};
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
@@ -24,6 +28,22 @@ pub struct ProviderView {
     pub active_workspaces: u32,
 }
 
+/// How often a create that waits for an earlier one of the same key tries again.
+const MAX_JOINED_FAILURES: u32 = 20;
+
+/// How long to wait for the owner of a row that was just written, or for the end of a create
+/// that failed.
+const OWNER_DELAY: Duration = Duration::from_millis(50);
+
+/// What came of a create.
+#[derive(Debug, Clone)]
+pub struct CreatedWorkspace {
+    /// The workspace.
+    pub row: WorkspaceRow,
+    /// It had been made before, by the same request.
+    pub replayed: bool,
+}
+
 /// What the API works with. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
@@ -39,67 +59,143 @@ impl Handle {
     /// row; without, answers at once, and a failure stays visible in the row. Cancelling the
     /// wait does not cancel the creation.
     pub async fn create(&self, new: NewWorkspace, wait: bool) -> Result<WorkspaceRow, CreateError> {
+        self.create_once(new, wait, None).await.map(|created| created.row)
+    }
+
+    /// The same under a key: a request that was sent before makes no second workspace. One
+    /// that comes while the first is under way shares its outcome.
+    pub async fn create_once(
+        &self,
+        new: NewWorkspace,
+        wait: bool,
+        key: Option<IdempotencyKey>,
+    ) -> Result<CreatedWorkspace, CreateError> {
         let handle = self.clone();
         // On a task of its own: whoever goes away in the very moment in which the row is written
         // must not leave a row without an owner.
-        let creating = async move { handle.create_to_the_end(new, wait).await }.in_current_span();
+        let creating =
+            async move { handle.create_to_the_end(&new, wait, key.as_ref()).await }.in_current_span();
         let lost = |error: tokio::task::JoinError| CreateError::Rejected { reason: error.to_string() };
         tokio::spawn(creating).await.map_err(lost)?
     }
 
-    async fn create_to_the_end(&self, new: NewWorkspace, wait: bool) -> Result<WorkspaceRow, CreateError> {
+    async fn create_to_the_end(
+        &self,
+        new: &NewWorkspace,
+        wait: bool,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<CreatedWorkspace, CreateError> {
         if self.context.is_closing() {
             return Err(CreateError::ShuttingDown);
         }
-        let network = self.network_for(&new).await;
+        let (network, fallback) = self.network_for(new).await;
+        let named = new.named(&self.context.options);
         let mut row = new.to_row(&self.context.options, network, !wait);
-        if new.network.is_none() && network != self.context.options.default_network {
-            row.warnings.push(format!(
-                "the default network mode \"{}\" cannot be enforced here; the workspace is \"{network}\"",
-                self.context.options.default_network
-            ));
-        }
-        self.context.store.insert_workspace(&row, self.context.options.max_concurrent).await.map_err(
-            |error| match error {
-                InsertWorkspaceError::LimitReached { active, max, .. } => {
-                    CreateError::LimitReached { active, max }
+        row.warnings.extend(fallback);
+        let mut failed_before = 0;
+        loop {
+            let max = self.context.options.max_concurrent;
+            match self.context.store.insert_workspace(&row, max, key).await {
+                Ok(()) => break,
+                Err(InsertWorkspaceError::KeyKnown { workspace_id: id, same_request: false }) => {
+                    return Err(CreateError::KeyConflict { id, is_gone: false });
                 }
-                InsertWorkspaceError::Store(error) => CreateError::Store(error),
-                error => CreateError::Rejected { reason: error.to_string() },
-            },
-        )?;
+                Err(InsertWorkspaceError::KeyKnown { workspace_id: id, same_request: true }) => {
+                    if let Some(row) = self.first_outcome(id, wait).await? {
+                        return Ok(CreatedWorkspace { row, replayed: true });
+                    }
+                    // The first one failed and gave its key back, or it is gone for good.
+                    failed_before += 1;
+                    if failed_before > MAX_JOINED_FAILURES {
+                        return Err(CreateError::KeyConflict { id, is_gone: true });
+                    }
+                }
+                Err(InsertWorkspaceError::LimitReached { active, max, .. }) => {
+                    return Err(CreateError::LimitReached { active, max });
+                }
+                Err(InsertWorkspaceError::Store(error)) => return Err(CreateError::Store(error)),
+                Err(error) => return Err(CreateError::Rejected { reason: error.to_string() }),
+            }
+        }
         if !wait {
-            return Ok(Actor::spawn(&self.context, row, Phase::Creating { reply: None }).row());
+            let row = Actor::spawn(&self.context, row, Phase::Creating { reply: None, named }).row();
+            return Ok(CreatedWorkspace { row, replayed: false });
         }
         let id = row.id;
         let (reply, outcome) = oneshot::channel();
-        Actor::spawn(&self.context, row, Phase::Creating { reply: Some(reply) });
-        outcome.await.unwrap_or(Err(CreateError::Destroyed { id }))
+        Actor::spawn(&self.context, row, Phase::Creating { reply: Some(reply), named });
+        let row = outcome.await.unwrap_or(Err(CreateError::Destroyed { id }))?;
+        Ok(CreatedWorkspace { row, replayed: false })
+    }
+
+    /// What came of a create that was asked for before; `None` where it is not there any more.
+    async fn first_outcome(&self, id: WorkspaceId, wait: bool) -> Result<Option<WorkspaceRow>, CreateError> {
+        let Some(entry) = self.context.registry.get(id) else {
+            // Its row is written a moment before it has an owner.
+            tokio::time::sleep(OWNER_DELAY).await;
+            return Ok(None);
+        };
+        if wait {
+            let mut view = entry.view.clone();
+            if view.wait_for(|row| row.status != WorkspaceStatus::Creating).await.is_err() {
+                return Ok(None);
+            }
+        }
+        let row = entry.row();
+        // One that failed before whoever waits is being removed.
+        if row.status == WorkspaceStatus::Destroying {
+            tokio::time::sleep(OWNER_DELAY).await;
+            return Ok(None);
+        }
+        Ok(Some(row))
     }
 
     /// The network of a new workspace. One that the request names is kept and refused later
     /// where it cannot be enforced; a default that no provider in question can enforce gives
-    /// way to isolation, never the other way round.
-    async fn network_for(&self, new: &NewWorkspace) -> NetworkMode {
+    /// way to isolation, never the other way round, and the warning says why.
+    async fn network_for(&self, new: &NewWorkspace) -> (NetworkMode, Option<String>) {
         if let Some(named) = new.network {
-            return named;
+            return (named, None);
         }
         let default = self.context.options.default_network;
+        let mut reasons = Vec::new();
         for provider in self.context.orchestrator.providers() {
             let in_question = match new.provider {
                 ProviderChoice::Auto => true,
                 ProviderChoice::Explicit(kind) => provider.kind() == kind,
             };
-            if in_question && provider.capabilities().await.networks.contains(&default) {
-                return default;
+            if !in_question {
+                continue;
             }
+            if provider.capabilities().await.networks.contains(&default) {
+                return (default, None);
+            }
+            let why = provider.why_no_network(default).await;
+            reasons.extend(why.map(|why| format!(" ({}: {why})", provider.kind())));
         }
-        NetworkMode::Isolated
+        let warning = (default != NetworkMode::Isolated).then(|| {
+            format!(
+                "the default network mode \"{default}\" cannot be enforced here{}; the workspace is \"{}\"",
+                reasons.concat(),
+                NetworkMode::Isolated
+            )
+        });
+        (NetworkMode::Isolated, warning)
     }
 
     /// One workspace.
     pub async fn get(&self, id: WorkspaceId) -> Result<WorkspaceRow, LifecycleError> {
         self.entry(id).map(|entry| entry.row())
+    }
+
+    /// Whose a workspace is; `None` where there is no such workspace.
+    pub fn owner(&self, id: WorkspaceId) -> Option<Option<TokenId>> {
+        self.context.registry.get(id).map(|entry| entry.view.borrow().owner_id)
+    }
+
+    /// The state of every workspace.
+    pub fn statuses(&self) -> Vec<WorkspaceStatus> {
+        self.context.registry.with_all(|entries| entries.map(|entry| entry.status()).collect())
     }
 
     /// A page of workspaces, newest first.
@@ -120,9 +216,19 @@ impl Handle {
         Ok(page)
     }
 
-    /// Ends all processes and keeps the disk. Succeeds at once where it is so already.
-    pub async fn stop(&self, id: WorkspaceId) -> Result<WorkspaceRow, LifecycleError> {
-        self.wish(id, Wish::Stop).await
+    /// Whether a stop of this workspace can keep what runs.
+    pub async fn can_suspend(&self, id: WorkspaceId) -> Result<bool, LifecycleError> {
+        let kind = self.entry(id)?.view.borrow().provider;
+        match self.context.orchestrator.provider(kind) {
+            Some(provider) => Ok(provider.capabilities().await.suspend),
+            None => Ok(false),
+        }
+    }
+
+    /// Ends all processes and keeps the disk, or lets them stand still where they are. Succeeds at
+    /// once where it is stopped already, either way.
+    pub async fn stop(&self, id: WorkspaceId, mode: StopMode) -> Result<WorkspaceRow, LifecycleError> {
+        self.wish(id, Wish::Stop(mode)).await
     }
 
     /// Starts a stopped workspace again. Succeeds at once where it runs already.
@@ -165,20 +271,17 @@ impl Handle {
     }
 
     fn active_on(&self, kind: ProviderKind) -> u32 {
-        let entries = self.context.registry.all();
-        let active = entries.iter().filter(|entry| {
+        let is_active = |entry: &&Arc<Entry>| {
             let row = entry.view.borrow();
             row.provider == kind && row.status.counts_as_active() && row.status != WorkspaceStatus::Creating
-        });
-        u32::try_from(active.count()).unwrap_or(u32::MAX)
+        };
+        let active = self.context.registry.with_all(|entries| entries.filter(is_active).count());
+        u32::try_from(active).unwrap_or(u32::MAX)
     }
 
-    /// Whether the database answers.
-    pub async fn health(&self) -> Result<(), LifecycleError> {
-        if self.context.is_closing() {
-            return Err(LifecycleError::ShuttingDown);
-        }
-        Ok(self.context.store.health().await?)
+    /// Whether the server is going down: nothing new is begun.
+    pub fn is_closing(&self) -> bool {
+        self.context.is_closing()
     }
 
     fn entry(&self, id: WorkspaceId) -> Result<Arc<Entry>, LifecycleError> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use emergent_provider::NamedDemands;
 use emergent_store::{Environment, TokenId, WorkspaceRow};
 use emergent_types::{
     ByteSize, ContainerType, Cpu, DeploymentMode, IsolationLevel, Lifecycle, NetworkMode, ProviderChoice,
@@ -25,6 +26,8 @@ pub struct RequestedLimits {
 /// A workspace that is asked for. What is `None` is the installation's default.
 #[derive(Debug, Clone, Default)]
 pub struct NewWorkspace {
+    /// What it will be called; a new id where it does not matter.
+    pub id: Option<WorkspaceId>,
     /// Which provider.
     pub provider: ProviderChoice,
     /// Where it may be placed.
@@ -47,10 +50,32 @@ pub struct NewWorkspace {
     pub owner: Option<TokenId>,
 }
 
+/// What a request itself names, and must be enforced or refused.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Named {
+    /// What the provider is asked for.
+    pub(crate) demands: NamedDemands,
+    /// The weakest isolation.
+    pub(crate) isolation: bool,
+}
+
 impl NewWorkspace {
+    /// What must be enforced or refused.
+    pub(crate) fn named(&self, options: &Options) -> Named {
+        let demands = NamedDemands {
+            cpu: self.limits.cpu.is_some(),
+            memory: self.limits.memory.is_some(),
+            disk: self.limits.disk.is_some(),
+            network: self.network.is_some(),
+        };
+        // Where the installation demands more, it is the one who cannot be satisfied.
+        let isolation = self.min_isolation.is_some_and(|asked| asked >= options.min_isolation);
+        Named { demands, isolation }
+    }
+
     /// The row that records the intent.
     pub(crate) fn to_row(&self, options: &Options, network: NetworkMode, acknowledged: bool) -> WorkspaceRow {
-        let id = WorkspaceId::generate();
+        let id = self.id.unwrap_or_else(WorkspaceId::generate);
         let now = emergent_store::now();
         let ttl = self.ttl.unwrap_or(options.default_ttl);
         let ttl_seconds = u32::try_from(ttl.as_secs()).unwrap_or(u32::MAX);
@@ -78,6 +103,7 @@ impl NewWorkspace {
                 memory: self.limits.memory.unwrap_or(defaults.memory),
                 disk: self.limits.disk.unwrap_or(defaults.disk),
             },
+            named_demands: Some(self.named(options).demands),
             snapshot_id: None,
             mcp_config: None,
             metadata: self.metadata.clone(),

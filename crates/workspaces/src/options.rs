@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use emergent_provider::NamedDemands;
+use emergent_store::WorkspaceRow;
 use emergent_types::{DeploymentMode, IsolationLevel, NetworkMode, ProviderKind, ResourceLimits};
+
+use crate::HostServices;
 
 /// How workspaces are run.
 #[derive(Debug, Clone)]
@@ -27,6 +31,25 @@ pub struct Options {
     pub reconcile_interval: Duration,
     /// How long processes may take to end when their workspace is stopped or destroyed.
     pub grace: Duration,
+    /// What programs in every workspace can reach.
+    pub services: HostServices,
+}
+
+impl Options {
+    /// What the request of a row named. Where that was not written down, what is surely named:
+    /// what is not a default.
+    pub(crate) fn named(&self, row: &WorkspaceRow) -> NamedDemands {
+        if let Some(named) = row.named_demands {
+            return named;
+        }
+        let (limits, defaults) = (row.resource_limits, self.default_limits);
+        NamedDemands {
+            cpu: limits.cpu != defaults.cpu,
+            memory: limits.memory != defaults.memory,
+            disk: limits.disk != defaults.disk,
+            network: row.network != self.default_network,
+        }
+    }
 }
 
 impl Default for Options {
@@ -42,6 +65,7 @@ impl Default for Options {
             sweep_interval: Duration::from_secs(2),
             reconcile_interval: Duration::from_secs(60),
             grace: Duration::from_secs(10),
+            services: HostServices::default(),
         }
     }
 }

@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use emergent_provider::{ObservedState, WorkspaceProvider};
 use emergent_store::WorkspaceRow;
-use emergent_types::{ProviderKind, WorkspaceId, WorkspaceStatus};
+use emergent_types::{ProviderKind, StopMode, WorkspaceId, WorkspaceStatus};
 
-use crate::StartError;
 use crate::actor::{Actor, Phase, Request};
+use crate::new_workspace::Named;
 use crate::service::Context;
+use crate::{Options, StartError};
 
 /// What a provider sees of one id; `Unknown` when the provider could not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub(crate) async fn on_start(context: &Arc<Context>) -> Result<(), StartError> {
     let rows = context.store.workspaces_for_reconcile().await?;
     let observations = Observations::gather(context).await;
     for row in rows {
-        let phase = first_phase(&row, observations.sight(row.provider, row.id));
+        let phase = first_phase(&context.options, &row, observations.sight(row.provider, row.id));
         tracing::info!(workspace = %row.id, status = %row.status, "workspace {} was {} and is {}",
             row.id, row.status, describe(&phase));
         let was_ready = matches!(phase, Phase::Ready);
@@ -72,18 +73,26 @@ pub(crate) async fn on_start(context: &Arc<Context>) -> Result<(), StartError> {
 }
 
 /// Where a row's life goes on after a start.
-fn first_phase(row: &WorkspaceRow, sight: Sight) -> Phase {
-    use ObservedState::Running;
+fn first_phase(options: &Options, row: &WorkspaceRow, sight: Sight) -> Phase {
+    use ObservedState::{Running, Suspended};
     let replies = Vec::new;
     match (row.status, sight) {
         // Nobody was promised it: whoever waited has seen the connection break and may ask
         // again, and then there would be two.
         (WorkspaceStatus::Creating, _) if !row.acknowledged => Phase::Destroying { replies: replies() },
-        (WorkspaceStatus::Creating, _) => Phase::Creating { reply: None },
+        (WorkspaceStatus::Creating, _) => {
+            let isolation = row.min_isolation > options.min_isolation;
+            let named = Named { demands: options.named(row), isolation };
+            Phase::Creating { reply: None, named }
+        }
         // `Ready` looks after its agent, and recovers or fails by what it finds.
         (WorkspaceStatus::Ready, _) => Phase::Ready,
+        // It was to stand still, and does.
+        (WorkspaceStatus::Stopping, Sight::Seen(Suspended)) => {
+            Phase::Stopping { replies: replies(), mode: StopMode::Memory }
+        }
         (WorkspaceStatus::Stopping, _) | (WorkspaceStatus::Stopped, Sight::Seen(Running)) => {
-            Phase::Stopping { replies: replies() }
+            Phase::Stopping { replies: replies(), mode: StopMode::Disk }
         }
         (WorkspaceStatus::Stopped, _) => Phase::Stopped,
         (WorkspaceStatus::Resuming, _) => Phase::Resuming { replies: replies(), after_loss: false },
@@ -110,14 +119,13 @@ pub(crate) async fn periodically(context: Arc<Context>) {
         tokio::time::sleep(context.options.reconcile_interval).await;
         let observations = Observations::gather(&context).await;
         destroy_orphans(&context, &observations).await;
-        for entry in context.registry.all() {
-            let row = entry.row();
-            let sight = observations.sight(row.provider, row.id);
+        for entry in context.registry.filter(|entry| entry.status() == WorkspaceStatus::Ready) {
+            let sight = observations.sight(entry.view.borrow().provider, entry.id);
             let lost = matches!(
                 sight,
                 Sight::Nothing | Sight::Seen(ObservedState::Stopped | ObservedState::Partial)
             );
-            if row.status == WorkspaceStatus::Ready && lost {
+            if lost {
                 entry.tell(Request::AgentLost);
             }
         }

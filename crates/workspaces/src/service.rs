@@ -8,12 +8,13 @@ use std::time::Duration;
 use emergent_agent_client::AgentClient;
 use emergent_orchestrator::Orchestrator;
 use emergent_store::{Store, StoreError, WorkspaceRow};
-use emergent_types::WorkspaceId;
+use emergent_types::{WorkspaceId, WorkspaceStatus};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::activity::Activity;
 use crate::actor::Request;
+use crate::disk_watch::{self, DiskWatch};
 use crate::{Handle, Options, reconcile, sweeper};
 
 /// The service could not start.
@@ -43,12 +44,17 @@ impl Context {
 /// What an owner shares with those who use its workspace.
 pub(crate) struct Presence {
     pub(crate) activity: Activity,
+    pub(crate) disk: DiskWatch,
     agent: Mutex<Option<AgentClient>>,
 }
 
 impl Presence {
     pub(crate) fn new(row: &WorkspaceRow) -> Self {
-        Self { activity: Activity::new(row.last_used_at, row.ttl_seconds), agent: Mutex::new(None) }
+        Self {
+            activity: Activity::new(row.last_used_at, row.ttl_seconds),
+            disk: DiskWatch::default(),
+            agent: Mutex::new(None),
+        }
     }
 
     /// A client for the agent, while the workspace is ready.
@@ -75,6 +81,10 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    pub(crate) fn status(&self) -> WorkspaceStatus {
+        self.view.borrow().status
+    }
+
     /// The row as last written, with the latest use.
     pub(crate) fn row(&self) -> WorkspaceRow {
         let mut row = self.view.borrow().clone();
@@ -88,11 +98,15 @@ impl Entry {
         self.requests.send(request).await.map_err(|unsent| unsent.0)
     }
 
-    /// Tells the owner something that it may miss when it is busy: it will be told again.
-    pub(crate) fn tell(&self, request: Request) {
-        let _ = self.requests.try_send(request);
+    /// Tells the owner something that it may miss when it is busy: it will be told again. Returns
+    /// whether it has heard it.
+    pub(crate) fn tell(&self, request: Request) -> bool {
+        self.requests.try_send(request).is_ok()
     }
 }
+
+/// All entries, one after the other.
+type Entries<'a> = std::collections::hash_map::Values<'a, WorkspaceId, Arc<Entry>>;
 
 /// Every workspace that has an owner task.
 #[derive(Default)]
@@ -117,8 +131,15 @@ impl Registry {
         self.entries.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
-        self.entries.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    /// Those for which this holds. There may be many thousands that have failed or are stopped, so
+    /// nothing is done for the others, and this must be quick.
+    pub(crate) fn filter(&self, holds: impl Fn(&Entry) -> bool) -> Vec<Arc<Entry>> {
+        self.with_all(|entries| entries.filter(|entry| holds(entry)).cloned().collect())
+    }
+
+    /// Looks at all of them.
+    pub(crate) fn with_all<T>(&self, look: impl FnOnce(Entries<'_>) -> T) -> T {
+        look(self.entries.read().unwrap_or_else(PoisonError::into_inner).values())
     }
 }
 
@@ -148,6 +169,7 @@ impl Service {
         tasks.spawn(sweeper::sweep_expired(context.clone()));
         tasks.spawn(sweeper::flush_activity(context.clone()));
         tasks.spawn(reconcile::periodically(context.clone()));
+        tasks.spawn(disk_watch::watch_disks(context.clone()));
         let orchestrator = context.orchestrator.clone();
         tasks.spawn(async move { orchestrator.watch_health().await });
         Ok(Self { context, tasks })
@@ -163,7 +185,8 @@ impl Service {
     pub async fn shutdown(mut self, grace: Duration) {
         self.context.closing.store(true, Ordering::Release);
         let deadline = tokio::time::Instant::now() + grace;
-        let busy = || self.context.registry.all().iter().any(|entry| entry.presence.activity.running() > 0);
+        let is_running = |entry: &Arc<Entry>| entry.presence.activity.running() > 0;
+        let busy = || self.context.registry.with_all(|mut entries| entries.any(is_running));
         while busy() && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -36,18 +36,16 @@ pub(crate) async fn flush_activity(context: Arc<Context>) {
 
 /// Writes every use that is not written yet, in one transaction.
 pub(crate) async fn flush(context: &Context) {
-    let entries = context.registry.all();
+    let used = context.registry.filter(|entry| entry.presence.activity.is_unwritten());
     let touches: Vec<_> =
-        entries.iter().filter_map(|entry| entry.presence.activity.take_touch(entry.id)).collect();
+        used.iter().filter_map(|entry| entry.presence.activity.take_touch(entry.id)).collect();
     if touches.is_empty() {
         return;
     }
     if let Err(error) = context.store.touch_workspaces(&touches).await {
         tracing::warn!(%error, count = touches.len(), "uses of {} workspaces were not written: {error}", touches.len());
-        for entry in entries {
-            if touches.iter().any(|touch| touch.id == entry.id) {
-                entry.presence.activity.put_back();
-            }
+        for entry in used {
+            entry.presence.activity.put_back();
         }
     }
 }

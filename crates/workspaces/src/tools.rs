@@ -4,20 +4,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use emergent_agent_client::{
-    AgentClient, AgentError, CommandSpec, ExecOptions, ExecOutcome, OutputFollower, Page, ProcessInfo,
+    AgentClient, AgentError, CommandSpec, EditSpec, Edited, ExecEvent, ExecOptions, ExecOutcome, ExecStream,
+    GitAction, GitAnswer, GlobSpec, Globbed, GrepSpec, Grepped, OutputFollower, Page, ProcessInfo,
     StreamKind, Written,
 };
 use emergent_types::WorkspaceStatus;
 
 use crate::ToolError;
 use crate::actor::Request;
+use crate::disk_watch::{self, Room};
 use crate::service::Entry;
 
 /// One tool call, or a few that belong together. While it exists, the workspace is in use
 /// and does not expire. Dropping it in the middle of a call cancels the call.
 pub struct ToolCall {
     entry: Arc<Entry>,
-    client: AgentClient,
+    pub(crate) client: AgentClient,
 }
 
 impl ToolCall {
@@ -40,7 +42,7 @@ impl ToolCall {
     }
 
     /// Passes an answer on, and tells the owner of what it must know.
-    fn checked<T>(&self, result: Result<T, AgentError>) -> Result<T, ToolError> {
+    pub(crate) fn checked<T>(&self, result: Result<T, AgentError>) -> Result<T, ToolError> {
         result.map_err(|error| {
             if matches!(error, AgentError::Unreachable { .. } | AgentError::Refused { .. }) {
                 tracing::warn!(workspace = %self.entry.id, %error, "agent of workspace {}: {error}", self.entry.id);
@@ -53,6 +55,22 @@ impl ToolCall {
     /// Runs a command to its end.
     pub async fn exec(&self, command: &CommandSpec, options: ExecOptions) -> Result<ExecOutcome, ToolError> {
         let outcome = self.checked(self.client.exec(command, options).await)?;
+        self.note_outcome(&outcome);
+        Ok(outcome)
+    }
+
+    /// Runs a command and gives its output while it comes. The workspace is in use until the
+    /// command is dropped, which also ends it.
+    pub async fn exec_stream(
+        self,
+        command: &CommandSpec,
+        options: ExecOptions,
+    ) -> Result<StreamedCommand, ToolError> {
+        let events = self.checked(self.client.exec_stream(command, options).await)?;
+        Ok(StreamedCommand { call: self, events })
+    }
+
+    fn note_outcome(&self, outcome: &ExecOutcome) {
         if outcome.exit.oom_killed {
             let id = self.entry.id;
             tracing::warn!(workspace = %id, event = "oom_killed", "workspace {id} reached its memory limit");
@@ -60,7 +78,6 @@ impl ToolCall {
                 "a process was killed because the workspace reached its memory limit".to_owned(),
             ));
         }
-        Ok(outcome)
     }
 
     /// Starts a command that goes on by itself.
@@ -94,9 +111,66 @@ impl ToolCall {
         self.checked(self.client.read_page(path, offset, limit).await)
     }
 
+    /// Refuses to write where a disk whose limit is only watched has no room for it.
+    pub(crate) fn check_room(&self, path: &str, bytes: u64) -> Result<(), ToolError> {
+        disk_watch::check(&self.entry, path, bytes)
+    }
+
+    /// The room for something that is written there little by little.
+    pub(crate) fn room(&self, path: &str) -> Room {
+        Room::new(self.entry.clone(), path)
+    }
+
     /// Replaces a file.
     pub async fn write_file(&self, path: &str, content: Bytes) -> Result<Written, ToolError> {
+        self.check_room(path, content.len() as u64)?;
         self.checked(self.client.write_file(path, content).await)
+    }
+
+    /// Replaces a string in a file.
+    pub async fn edit(&self, spec: &EditSpec) -> Result<Edited, ToolError> {
+        self.check_room(&spec.path, spec.new_string.len() as u64)?;
+        self.checked(self.client.edit(spec).await)
+    }
+
+    /// Files whose path matches, newest first.
+    pub async fn glob(&self, spec: &GlobSpec) -> Result<Globbed, ToolError> {
+        self.checked(self.client.glob(spec).await)
+    }
+
+    /// Lines that match a regular expression.
+    pub async fn grep(&self, spec: &GrepSpec) -> Result<Grepped, ToolError> {
+        self.checked(self.client.grep(spec).await)
+    }
+
+    /// Does something in the repository around `path`, as an account of the sandbox.
+    pub async fn git(
+        &self,
+        path: Option<&str>,
+        user: Option<&str>,
+        action: &GitAction,
+    ) -> Result<GitAnswer, ToolError> {
+        if matches!(action, GitAction::Commit(_) | GitAction::Checkout(_)) {
+            self.check_room(path.unwrap_or_default(), 0)?;
+        }
+        self.checked(self.client.git(path, user, action).await)
+    }
+}
+
+/// A command whose output is read while it comes. Dropping it ends the command.
+pub struct StreamedCommand {
+    call: ToolCall,
+    events: ExecStream,
+}
+
+impl StreamedCommand {
+    /// The next event; `None` after `Exited`.
+    pub async fn next(&mut self) -> Result<Option<ExecEvent>, ToolError> {
+        let event = self.call.checked(self.events.next().await)?;
+        if let Some(ExecEvent::Exited(outcome)) = &event {
+            self.call.note_outcome(outcome);
+        }
+        Ok(event)
     }
 }
 

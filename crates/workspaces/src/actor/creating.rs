@@ -2,16 +2,18 @@
 
 use emergent_agent_client::AgentClient;
 use emergent_orchestrator::{Attempt, Demand, NoProvider, Placement};
+use emergent_provider::SandboxSpec;
 use emergent_store::{AttemptOutcome, AttemptRecord, WarningsUpdate, WorkspaceUpdate};
 use emergent_types::WorkspaceStatus;
 
 use super::{Actor, CreateReply, Interrupted, Phase};
 use crate::CreateError;
+use crate::new_workspace::Named;
 
 impl Actor {
-    pub(super) async fn creating(&mut self, reply: Option<CreateReply>) -> Phase {
-        let demand = self.demand();
-        let spec = self.spec();
+    pub(super) async fn creating(&mut self, reply: Option<CreateReply>, named: Named) -> Phase {
+        let demand = self.demand(named.isolation);
+        let spec = SandboxSpec { named: named.demands, ..self.spec() };
         let orchestrator = self.context.orchestrator.clone();
         let place = async move { orchestrator.place(&demand, &spec).await };
         // A future of this size would sit in every other await of the actor.
@@ -40,7 +42,7 @@ impl Actor {
         }
     }
 
-    fn demand(&self) -> Demand {
+    fn demand(&self, isolation_is_named: bool) -> Demand {
         let row = self.row();
         Demand {
             container_type: row.container_type,
@@ -48,6 +50,7 @@ impl Actor {
             choice: row.requested_provider,
             preferred: self.context.options.preferred_provider,
             min_isolation: row.min_isolation,
+            isolation_is_named,
         }
     }
 
@@ -75,16 +78,20 @@ impl Actor {
     async fn no_provider(&mut self, failure: NoProvider, reply: Option<CreateReply>) -> Phase {
         let attempts = Some(failure.attempts.iter().map(attempt_record).collect());
         self.record(WorkspaceUpdate { attempts, ..WorkspaceUpdate::default() }).await;
-        let error = match failure.not_enforceable.clone() {
-            Some((field, reason)) => CreateError::NotEnforceable { field, reason },
-            None => CreateError::NoProvider(failure),
+        let (code, error) = match failure.not_enforceable.clone() {
+            Some((field, reason)) => ("not_enforceable", CreateError::NotEnforceable { field, reason }),
+            None => ("no_provider_available", CreateError::NoProvider(failure)),
         };
-        self.give_up("no_provider_available", error, reply).await
+        self.give_up(code, error, reply).await
     }
 
     /// Whoever waits is told and no row stays; otherwise the row keeps the reason.
     async fn give_up(&mut self, code: &str, error: CreateError, reply: Option<CreateReply>) -> Phase {
         let Some(reply) = reply else { return self.fail(code, error.to_string()).await };
+        // The same request may try again. Should this fail, it is told that its workspace is gone.
+        if let Err(error) = self.context.store.release_idempotency_key(self.id).await {
+            tracing::warn!(workspace = %self.id, %error, "the key of a create that failed stays taken: {error}");
+        }
         // The answer comes after the removal, so that "nothing is left" is true when it is read.
         let phase = self.destroying(Vec::new()).await;
         let _ = reply.send(Err(error));

@@ -20,12 +20,13 @@ use std::time::{Duration, Instant};
 
 use emergent_agent_client::{AgentClient, AgentKey, Greeting};
 use emergent_provider::{SandboxSpec, WorkspaceProvider};
-use emergent_store::{ErrorUpdate, WorkspaceError, WorkspaceRow, WorkspaceUpdate};
-use emergent_types::{WorkspaceId, WorkspaceStatus};
+use emergent_store::{ErrorUpdate, UpdateWorkspaceError, WorkspaceError, WorkspaceRow, WorkspaceUpdate};
+use emergent_types::{StopMode, WorkspaceId, WorkspaceStatus};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::admission::{Verdict, Wish, judge};
 use crate::dialer::ProviderDialer;
+use crate::new_workspace::Named;
 use crate::service::{Context, Entry, Presence};
 use crate::{CreateError, LifecycleError};
 
@@ -50,12 +51,12 @@ pub(crate) enum Request {
 /// Where a workspace is, with what that phase needs.
 pub(crate) enum Phase {
     /// To be made. With `reply`, somebody waits, and a failure leaves no row.
-    Creating { reply: Option<CreateReply> },
+    Creating { reply: Option<CreateReply>, named: Named },
     /// The agent answers, or did when last heard of.
     Ready,
     /// To be stopped.
-    Stopping { replies: Vec<Reply> },
-    /// Only the disk is there.
+    Stopping { replies: Vec<Reply>, mode: StopMode },
+    /// Only the disk is there, or what runs stands still.
     Stopped,
     /// To be started again.
     Resuming { replies: Vec<Reply>, after_loss: bool },
@@ -109,9 +110,9 @@ impl Actor {
     async fn run(mut self, mut phase: Phase) {
         loop {
             phase = match phase {
-                Phase::Creating { reply } => self.creating(reply).await,
+                Phase::Creating { reply, named } => self.creating(reply, named).await,
                 Phase::Ready => self.ready().await,
-                Phase::Stopping { replies } => self.stopping(replies).await,
+                Phase::Stopping { replies, mode } => self.stopping(replies, mode).await,
                 Phase::Stopped => self.idle(WorkspaceStatus::Stopped).await,
                 Phase::Resuming { replies, after_loss } => self.resuming(replies, after_loss).await,
                 Phase::Failed => self.idle(WorkspaceStatus::Failed).await,
@@ -132,7 +133,9 @@ impl Actor {
             match self.next_request().await {
                 Some(Request::Wish(wish, reply)) => match judge(status, wish) {
                     Verdict::Begin if wish == Wish::Destroy => {
-                        return Phase::Destroying { replies: vec![reply] };
+                        if let Some(replies) = self.intend(WorkspaceStatus::Destroying, reply).await {
+                            return Phase::Destroying { replies };
+                        }
                     }
                     Verdict::Begin => match self.claim_resume().await {
                         Ok(()) => return Phase::Resuming { replies: vec![reply], after_loss: false },
@@ -192,10 +195,23 @@ impl Actor {
     async fn write(&self, update: WorkspaceUpdate) -> Result<(), LifecycleError> {
         let row = self.context.store.update_workspace(self.id, update).await.map_err(|error| {
             tracing::error!(workspace = %self.id, %error, "the row of workspace {} was not written", self.id);
-            LifecycleError::Store { retryable: false, reason: error.to_string() }
+            let retryable = matches!(&error, UpdateWorkspaceError::Store(error) if error.is_retryable());
+            LifecycleError::Store { retryable, reason: error.to_string() }
         })?;
         self.published.send_replace(row);
         Ok(())
+    }
+
+    /// Writes what is going to happen, before anything is done about it. What cannot be written
+    /// now is not begun, and whoever asked is told at once.
+    async fn intend(&self, status: WorkspaceStatus, reply: Reply) -> Option<Vec<Reply>> {
+        match self.write(WorkspaceUpdate::to_status(status)).await {
+            Ok(()) => Some(vec![reply]),
+            Err(error) => {
+                answer([reply], Err(error));
+                None
+            }
+        }
     }
 
     /// Writes what has already happened outside. The outside cannot be undone, so this tries
@@ -243,6 +259,7 @@ impl Actor {
             id: self.id,
             limits: row.resource_limits,
             network: row.network,
+            named: self.context.options.named(&row),
             base_image: row.base_image,
             agent_key: self.agent_key(),
         }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use emergent_provider::ObservedState;
+use emergent_provider::{ObservedState, ProviderError};
 use emergent_store::WorkspaceUpdate;
 use emergent_types::WorkspaceStatus;
 
 use super::{Actor, Phase, Request, answer};
 use crate::admission::{Verdict, Wish, judge};
+use crate::services::Guest;
 
 /// How long a dead agent may take to come back by itself: its init starts it again.
 const AGENT_RETURN: Duration = Duration::from_secs(5);
@@ -20,15 +21,20 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 impl Actor {
     pub(super) async fn ready(&mut self) -> Phase {
+        let _offering = self.guest().offer(&self.context.options.services);
         loop {
             match self.next_request().await {
-                Some(Request::Wish(wish, reply)) => match judge(WorkspaceStatus::Ready, wish) {
-                    Verdict::Begin if wish == Wish::Destroy => {
-                        return Phase::Destroying { replies: vec![reply] };
+                Some(Request::Wish(wish, reply)) => match (judge(WorkspaceStatus::Ready, wish), wish) {
+                    (Verdict::Begin, Wish::Stop(mode)) => {
+                        return Phase::Stopping { replies: vec![reply], mode };
                     }
-                    Verdict::Begin => return Phase::Stopping { replies: vec![reply] },
-                    Verdict::AlreadySo => answer([reply], Ok(self.row())),
-                    Verdict::Join | Verdict::Refuse => answer([reply], Err(self.wrong_state())),
+                    (Verdict::Begin, Wish::Destroy | Wish::Resume) => {
+                        if let Some(replies) = self.intend(WorkspaceStatus::Destroying, reply).await {
+                            return Phase::Destroying { replies };
+                        }
+                    }
+                    (Verdict::AlreadySo, _) => answer([reply], Ok(self.row())),
+                    (Verdict::Join | Verdict::Refuse, _) => answer([reply], Err(self.wrong_state())),
                 },
                 Some(Request::Expire) => {
                     if self.presence.activity.is_over(emergent_store::now()) {
@@ -45,6 +51,10 @@ impl Actor {
                 None => return Phase::Gone,
             }
         }
+    }
+
+    fn guest(&self) -> Guest {
+        Guest { id: self.id, presence: self.presence.clone(), row: self.published.subscribe() }
     }
 
     /// Finds out what became of the agent. `None`: it answers again.
@@ -71,9 +81,18 @@ impl Actor {
                     break;
                 }
             }
-            let state = self.observed(&provider).await;
-            if state != Some(ObservedState::Running) || tokio::time::Instant::now() > deadline {
-                return Some(self.sandbox_lost(state).await);
+            let is_late = tokio::time::Instant::now() > deadline;
+            match self.observed(&provider).await {
+                Ok(Some(ObservedState::Running)) if !is_late => {}
+                Ok(state) => return Some(self.sandbox_lost(state).await),
+                // Not knowing is no reason to tear anything down. Calls dial again when they come,
+                // and the next comparison with what exists looks after it again.
+                Err(error) if is_late => {
+                    tracing::warn!(workspace = %self.id, %error,
+                        "nothing is known of workspace {} for now: {error}", self.id);
+                    break;
+                }
+                Err(_) => {}
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
@@ -86,12 +105,9 @@ impl Actor {
     async fn observed(
         &self,
         provider: &std::sync::Arc<dyn emergent_provider::WorkspaceProvider>,
-    ) -> Option<ObservedState> {
-        match provider.list().await {
-            Ok(listed) => listed.iter().find(|sandbox| sandbox.id == self.id).map(|sandbox| sandbox.state),
-            // Not knowing is no reason to tear anything down.
-            Err(_) => Some(ObservedState::Running),
-        }
+    ) -> Result<Option<ObservedState>, ProviderError> {
+        let listed = provider.list().await?;
+        Ok(listed.iter().find(|sandbox| sandbox.id == self.id).map(|sandbox| sandbox.state))
     }
 
     /// The sandbox is gone or mute. Its disk is worth one resume.
@@ -119,13 +135,15 @@ impl Actor {
             tokio::select! {
                 result = &mut work => return Ok(result),
                 request = self.requests.recv() => match request {
-                    Some(Request::Wish(wish, reply)) => match judge(WorkspaceStatus::Ready, wish) {
-                        Verdict::Begin if wish == Wish::Destroy => {
+                    Some(Request::Wish(wish, reply)) => match (judge(WorkspaceStatus::Ready, wish), wish) {
+                        (Verdict::Begin, Wish::Stop(mode)) => {
+                            return Err(Phase::Stopping { replies: vec![reply], mode });
+                        }
+                        (Verdict::Begin, Wish::Destroy | Wish::Resume) => {
                             return Err(Phase::Destroying { replies: vec![reply] });
                         }
-                        Verdict::Begin => return Err(Phase::Stopping { replies: vec![reply] }),
-                        Verdict::AlreadySo => answer([reply], Ok(self.row())),
-                        Verdict::Join | Verdict::Refuse => answer([reply], Err(self.wrong_state())),
+                        (Verdict::AlreadySo, _) => answer([reply], Ok(self.row())),
+                        (Verdict::Join | Verdict::Refuse, _) => answer([reply], Err(self.wrong_state())),
                     },
                     Some(Request::Warn(warning)) => self.warn(warning).await,
                     Some(Request::Expire | Request::AgentLost) => {}

@@ -1,9 +1,9 @@
 //! Restarts: whatever state a row was left in, its life goes on.
 
-use emergent_provider::WorkspaceProvider;
+use emergent_provider::{NamedDemands, WorkspaceProvider};
 use emergent_store::WorkspaceUpdate;
-use emergent_types::WorkspaceStatus;
-use emergent_workspaces::NewWorkspace;
+use emergent_types::{StopMode, WorkspaceStatus};
+use emergent_workspaces::{NewWorkspace, RequestedLimits};
 
 use crate::setup::Installation;
 
@@ -61,6 +61,29 @@ async fn a_create_that_was_cut_off_is_finished_or_removed() {
     }
 }
 
+/// A value that a request names counts as named although it is the default, also for a create
+/// that is begun again.
+#[tokio::test]
+async fn what_was_named_stays_named() {
+    let mut installation = Installation::start().await;
+    let limits = RequestedLimits {
+        memory: Some(installation.options.default_limits.memory),
+        ..RequestedLimits::default()
+    };
+    let new = NewWorkspace { limits, ..NewWorkspace::default() };
+    let id = installation.handle().create(new, false).await.unwrap().id;
+    installation.wait_for(id, Some(WorkspaceStatus::Ready)).await;
+    let named = NamedDemands { memory: true, ..NamedDemands::default() };
+    assert_eq!(installation.provider.named_in_latest_create(), named);
+    // Another one in between, so that what is seen is of the second create.
+    let other = installation.create().await.id;
+    assert_eq!(installation.provider.named_in_latest_create(), NamedDemands::default());
+    installation.handle().destroy(other).await.unwrap();
+    leave_in(&mut installation, id, WorkspaceStatus::Creating).await;
+    installation.wait_for(id, Some(WorkspaceStatus::Ready)).await;
+    assert_eq!(installation.provider.named_in_latest_create(), named);
+}
+
 /// A sandbox that was lost while the server was down is resumed around its disk.
 #[tokio::test]
 async fn a_sandbox_lost_meanwhile_is_resumed() {
@@ -83,7 +106,7 @@ async fn a_sandbox_lost_meanwhile_is_resumed() {
 async fn a_stopped_workspace_stays_stopped() {
     let mut installation = Installation::start().await;
     let id = installation.create().await.id;
-    installation.handle().stop(id).await.unwrap();
+    installation.handle().stop(id, StopMode::Disk).await.unwrap();
     installation.shut_down().await;
     installation.start_again().await;
     assert_eq!(installation.status(id).await, Some(WorkspaceStatus::Stopped));

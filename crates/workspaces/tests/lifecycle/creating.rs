@@ -1,11 +1,13 @@
 //! Creating workspaces.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use emergent_provider::fake::Fault;
-use emergent_provider::{Operation, WorkspaceProvider};
+use emergent_provider::fake::{FakeProvider, Fault};
+use emergent_provider::{Health, Operation, WorkspaceProvider};
 use emergent_types::{
-    ByteSize, IsolationLevel, NetworkMode, ProviderChoice, ProviderKind, ResourceLimits, WorkspaceStatus,
+    ByteSize, IsolationLevel, NetworkMode, ProviderChoice, ProviderKind, ResourceLimits, StopMode,
+    WorkspaceStatus,
 };
 use emergent_workspaces::{CreateError, LifecycleError, NewWorkspace, ToolError};
 
@@ -34,7 +36,7 @@ async fn the_limit_counts_what_runs() {
     assert!(matches!(refused, CreateError::LimitReached { active: 2, max: 2 }), "{refused}");
     assert!(refused.to_string().contains("wait"), "{refused}");
     // A stopped one gives its place back, and needs one to come back.
-    installation.handle().stop(one.id).await.unwrap();
+    installation.handle().stop(one.id, StopMode::Disk).await.unwrap();
     let three = installation.create().await;
     let refused = installation.handle().resume(one.id).await.unwrap_err();
     assert!(matches!(refused, LifecycleError::LimitReached { .. }), "{refused}");
@@ -81,9 +83,9 @@ async fn an_explicit_provider_does_not_fall_back() {
 /// Proves: ORCH-11
 #[tokio::test]
 async fn nothing_goes_below_the_demanded_isolation_and_every_provider_is_named() {
-    let installation = Installation::start().await;
-    let new = NewWorkspace { min_isolation: Some(IsolationLevel::Gvisor), ..NewWorkspace::default() };
-    let refused = installation.handle().create(new, true).await.unwrap_err();
+    let installation =
+        Installation::start_with(|options| options.min_isolation = IsolationLevel::Gvisor).await;
+    let refused = installation.handle().create(NewWorkspace::default(), true).await.unwrap_err();
     let CreateError::NoProvider(failure) = &refused else { panic!("{refused}") };
     let named: Vec<_> = failure.attempts.iter().map(|attempt| attempt.provider).collect();
     assert_eq!(
@@ -91,6 +93,34 @@ async fn nothing_goes_below_the_demanded_isolation_and_every_provider_is_named()
         [ProviderKind::Firecracker, ProviderKind::Gvisor, ProviderKind::Docker, ProviderKind::Local]
     );
     assert!(failure.attempts[3].reason.contains("below"), "{refused}");
+    assert!(installation.provider.list().await.unwrap().is_empty());
+}
+
+/// A level that a request names and nothing here has is the request's fault; where something
+/// that has it does not work at the moment, it may succeed later.
+#[tokio::test]
+async fn a_named_isolation_that_nothing_here_has_is_refused() {
+    let installation = Installation::start().await;
+    let strong = |provider| NewWorkspace {
+        min_isolation: Some(IsolationLevel::Gvisor),
+        provider,
+        ..NewWorkspace::default()
+    };
+    for provider in [ProviderChoice::Auto, ProviderChoice::Explicit(ProviderKind::Local)] {
+        let refused = installation.handle().create(strong(provider), true).await.unwrap_err();
+        assert!(matches!(refused, CreateError::NotEnforceable { field: "min_isolation", .. }), "{refused}");
+    }
+    // Not asked for by its level but by its name: it may be installed tomorrow.
+    let absent = strong(ProviderChoice::Explicit(ProviderKind::Gvisor));
+    let refused = installation.handle().create(absent, true).await.unwrap_err();
+    assert!(matches!(refused, CreateError::NoProvider(_)), "{refused}");
+
+    let sick = FakeProvider::new(ProviderKind::Gvisor, IsolationLevel::Gvisor);
+    sick.set_health(Health::Unhealthy { reason: "runsc is being upgraded".to_owned() });
+    let installation = Installation::start_beside(Arc::new(sick)).await;
+    let refused = installation.handle().create(strong(ProviderChoice::Auto), true).await.unwrap_err();
+    let CreateError::NoProvider(failure) = &refused else { panic!("{refused}") };
+    assert!(failure.to_string().contains("runsc is being upgraded"), "{refused}");
     assert!(installation.provider.list().await.unwrap().is_empty());
 }
 
@@ -144,7 +174,7 @@ async fn destroy_cancels_a_create() {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
-    let refused = installation.handle().stop(id).await.unwrap_err();
+    let refused = installation.handle().stop(id, StopMode::Disk).await.unwrap_err();
     assert!(
         matches!(refused, LifecycleError::WrongState { status: WorkspaceStatus::Creating, .. }),
         "{refused}"

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use emergent_agent_client::{CommandSpec, ExecOptions};
 use emergent_provider::WorkspaceProvider;
-use emergent_types::WorkspaceStatus;
+use emergent_types::{StopMode, WorkspaceStatus};
 use emergent_workspaces::NewWorkspace;
 
 use crate::setup::Installation;
@@ -20,7 +20,7 @@ async fn what_is_not_used_ends() {
     let installation = Installation::start().await;
     let ready = create_with_ttl(&installation, 1).await;
     let stopped = create_with_ttl(&installation, 1).await;
-    installation.handle().stop(stopped).await.unwrap();
+    installation.handle().stop(stopped, StopMode::Disk).await.unwrap();
     let kept = installation.create().await.id;
     installation.wait_for(ready, None).await;
     installation.wait_for(stopped, None).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use emergent_agent_client::{CommandSpec, ExecOptions};
 use emergent_provider::fake::Fault;
 use emergent_provider::{Operation, WorkspaceProvider};
-use emergent_types::WorkspaceStatus;
+use emergent_types::{StopMode, WorkspaceStatus};
 
 use crate::setup::{Installation, eventually};
 
@@ -65,6 +65,7 @@ async fn an_orphan_is_destroyed() {
         limits: emergent_types::ResourceLimits::WORKSPACE_DEFAULT,
         network: emergent_types::NetworkMode::Isolated,
         base_image: None,
+        named: emergent_provider::NamedDemands::default(),
         agent_key: emergent_agent_client::AgentKey::derive(b"x", kept),
     };
     installation.provider.create(&spec).await.unwrap();
@@ -78,7 +79,7 @@ async fn an_orphan_is_destroyed() {
 async fn a_failed_resume_keeps_its_reason() {
     let installation = Installation::start().await;
     let id = installation.create().await.id;
-    installation.handle().stop(id).await.unwrap();
+    installation.handle().stop(id, StopMode::Disk).await.unwrap();
     installation.provider.plan(Operation::Resume, Fault::Fail("no more loop devices"));
     let error = installation.handle().resume(id).await.unwrap_err();
     assert!(error.to_string().contains("no more loop devices"), "{error}");

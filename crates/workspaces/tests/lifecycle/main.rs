@@ -5,6 +5,7 @@
 
 mod crash;
 mod creating;
+mod disk;
 mod expiry;
 mod faults;
 mod setup;

@@ -16,6 +16,7 @@ pub(crate) struct Installation {
     folder: tempfile::TempDir,
     vault: Vault,
     pub(crate) provider: Arc<FakeProvider>,
+    others: Vec<Arc<dyn WorkspaceProvider>>,
     pub(crate) options: Options,
     service: Option<Service>,
 }
@@ -37,9 +38,19 @@ impl Installation {
             folder: tempfile::tempdir().unwrap(),
             vault: Vault::new(&SecretKey::generate().unwrap()),
             provider: Arc::new(FakeProvider::new(ProviderKind::Local, IsolationLevel::Container)),
+            others: Vec::new(),
             options,
             service: None,
         };
+        installation.start_again().await;
+        installation
+    }
+
+    /// With a provider beside the usual one.
+    pub(crate) async fn start_beside(other: Arc<dyn WorkspaceProvider>) -> Self {
+        let mut installation = Self::start().await;
+        installation.shut_down().await;
+        installation.others.push(other);
         installation.start_again().await;
         installation
     }
@@ -58,7 +69,8 @@ impl Installation {
 
     pub(crate) async fn start_again(&mut self) {
         let store = self.open_store().await;
-        let providers: Vec<Arc<dyn WorkspaceProvider>> = vec![self.provider.clone()];
+        let mut providers: Vec<Arc<dyn WorkspaceProvider>> = vec![self.provider.clone()];
+        providers.extend(self.others.iter().cloned());
         let orchestrator = Orchestrator::start(providers).await;
         self.service = Some(Service::start(self.options.clone(), store, orchestrator).await.unwrap());
     }

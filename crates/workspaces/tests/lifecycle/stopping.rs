@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use emergent_agent_client::{CommandSpec, ExecOptions};
 use emergent_provider::WorkspaceProvider;
-use emergent_types::WorkspaceStatus;
+use emergent_types::{StopMode, WorkspaceStatus};
 use emergent_workspaces::{LifecycleError, ToolError};
 
 use crate::setup::Installation;
@@ -15,11 +15,14 @@ async fn files_are_back_after_stop_and_resume() {
     let installation = Installation::start().await;
     let id = installation.create().await.id;
     installation.sh(id, "echo kept > file").await;
-    let stopped = installation.handle().stop(id).await.unwrap();
+    let stopped = installation.handle().stop(id, StopMode::Disk).await.unwrap();
     assert_eq!(stopped.status, WorkspaceStatus::Stopped);
     let refused = installation.handle().tool(id).await.err().unwrap();
     assert!(matches!(refused, ToolError::NotReady { status: WorkspaceStatus::Stopped, .. }), "{refused}");
-    assert_eq!(installation.handle().stop(id).await.unwrap().status, WorkspaceStatus::Stopped);
+    assert_eq!(
+        installation.handle().stop(id, StopMode::Disk).await.unwrap().status,
+        WorkspaceStatus::Stopped
+    );
     let resumed = installation.handle().resume(id).await.unwrap();
     assert_eq!(resumed.status, WorkspaceStatus::Ready);
     assert_eq!(installation.handle().resume(id).await.unwrap().status, WorkspaceStatus::Ready);
@@ -35,7 +38,7 @@ async fn destroy_removes_everything_and_is_then_not_found() {
     assert!(installation.provider.list().await.unwrap().is_empty());
     for result in [
         installation.handle().destroy(id).await,
-        installation.handle().stop(id).await.map(drop),
+        installation.handle().stop(id, StopMode::Disk).await.map(drop),
         installation.handle().get(id).await.map(drop),
     ] {
         assert!(matches!(result, Err(LifecycleError::NotFound { .. })), "{result:?}");
@@ -111,7 +114,7 @@ async fn a_storm_of_requests_ends_well() {
         let handle = installation.handle();
         storm.push(tokio::spawn(async move {
             match round % 3 {
-                0 => drop(handle.stop(id).await),
+                0 => drop(handle.stop(id, StopMode::Disk).await),
                 1 => drop(handle.resume(id).await),
                 _ => drop(handle.tool(id).await),
             }
