@@ -8,12 +8,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use axum::extract::{Request, State};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::errors::{ApiError, ErrorCode};
 use crate::state::ApiState;
+
+/// What browsers say about where a request comes from.
+const FETCH_SITE: header::HeaderName = header::HeaderName::from_static("sec-fetch-site");
 
 /// Text that does not name a host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -96,11 +100,12 @@ impl HostList {
     }
 
     fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
-        let host = match uri.authority() {
-            Some(authority) => Some(authority.as_str()),
-            None => single(headers, header::HOST),
-        };
-        if !host.is_some_and(|host| self.allows(host)) {
+        let named = single(headers, header::HOST);
+        let host = uri.authority().map(Authority::as_str).or(named);
+        // A request that names two hosts is for this server only if both are.
+        let allowed = |host: Option<&str>| host.is_some_and(|host| self.allows(host));
+        let second = headers.contains_key(header::HOST).then_some(named);
+        if !allowed(host) || !second.is_none_or(allowed) {
             return Err(ApiError::new(
                 ErrorCode::ForbiddenHost,
                 format!(
@@ -110,7 +115,7 @@ impl HostList {
             ));
         }
         if !headers.contains_key(header::ORIGIN) {
-            return Ok(());
+            return from_no_page_of_strangers(headers);
         }
         let origin = single(headers, header::ORIGIN).unwrap_or_default();
         let page = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
@@ -121,6 +126,21 @@ impl HostList {
             ));
         }
         Ok(())
+    }
+}
+
+/// Where a page loads something or leads somewhere there is no `Origin`, but browsers say
+/// whether the page is a stranger's.
+fn from_no_page_of_strangers(headers: &HeaderMap) -> Result<(), ApiError> {
+    if !headers.contains_key(FETCH_SITE) {
+        return Ok(());
+    }
+    match single(headers, FETCH_SITE) {
+        Some("same-origin" | "same-site" | "none") => Ok(()),
+        _ => Err(ApiError::new(
+            ErrorCode::ForbiddenOrigin,
+            "requests from web pages of other sites are not allowed",
+        )),
     }
 }
 
@@ -211,6 +231,25 @@ mod tests {
         {
             check("localhost", Some(origin), Some(ErrorCode::ForbiddenOrigin));
         }
+    }
+
+    #[test]
+    fn pages_that_send_no_origin() {
+        let check = |values: &[&str], expect: Option<ErrorCode>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, "localhost".parse().unwrap());
+            for value in values {
+                headers.append(FETCH_SITE, value.parse().unwrap());
+            }
+            let found = list().check(&Uri::from_static("/x"), &headers).err().map(|error| error.code());
+            assert_eq!(found, expect, "{values:?}");
+        };
+        check(&[], None);
+        check(&["none"], None);
+        check(&["same-origin"], None);
+        check(&["cross-site"], Some(ErrorCode::ForbiddenOrigin));
+        check(&["none", "none"], Some(ErrorCode::ForbiddenOrigin));
+        check(&["whatever"], Some(ErrorCode::ForbiddenOrigin));
     }
 
     #[test]

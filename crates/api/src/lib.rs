@@ -1,13 +1,16 @@
 //! The REST API.
 //!
 //! ```text
-//!   connection ─► observe ─► catch panics ─► host and origin ─► token ─► endpoint
-//!                request id                  403 for strangers   401      one file each
+//!   connection ─► observe ─► catch panics ─► host and origin ─► access ─► endpoint
+//!                request id                  403 for strangers   table     one file each
 //! ```
 //!
 //! [`router`] is the table of contents: every path with the function that serves it. A
 //! resource is a folder, an endpoint is a file in it, and both the routes and the OpenAPI
 //! document come from the same lines, so that they cannot disagree.
+//!
+//! [`access`] is the table of who may call what; a route without a row is not served. A tool
+//! call goes through [`extract::Tool`], which writes it to the [`audit`] log.
 //!
 //! An endpoint does three things: it reads a request into a value that is whole and valid
 //! (`parse`), asks [`emergent_workspaces`] for it, and shows the result. What goes wrong on
@@ -17,23 +20,37 @@
 //! serves it is dropped, and a command it had asked for is killed; only a workspace that is
 //! being created is made all the same.
 
+mod access;
+mod answer_body;
+mod audit;
 mod auth;
+mod connections;
 mod errors;
 mod extract;
+mod files;
+mod guest;
 mod health;
 mod hosts;
+mod limits;
+mod metrics;
 mod observe;
 mod openapi;
 mod options;
 mod processes;
 mod providers;
+mod refused_head;
 mod router;
 mod service;
 mod state;
+mod streaming;
+mod tokens;
+mod unread;
+mod wire;
 mod workspaces;
 
 pub use auth::{BearerToken, NoRandomness};
 pub use errors::ErrorCode;
+pub use guest::WorkspaceInfo;
 pub use hosts::{AllowedHost, ParseHostError};
 pub use openapi::openapi_json;
 pub use options::Options;

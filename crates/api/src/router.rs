@@ -1,7 +1,6 @@
 //! Every path, with the function that serves it.
 
 use axum::Router;
-use axum::extract::Request;
 use axum::http::header;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
@@ -10,22 +9,23 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::errors::{ApiError, ErrorCode};
+use crate::errors::ApiError;
 use crate::openapi::Frame;
 use crate::state::ApiState;
-use crate::{auth, health, hosts, observe, openapi, processes, providers, workspaces};
+use crate::{
+    audit, auth, files, health, hosts, metrics, observe, openapi, processes, providers, tokens, workspaces,
+};
 
-/// Open to everybody.
-fn public() -> OpenApiRouter<ApiState> {
+/// Every endpoint. Who may call it is in the table of [`access`](crate::access).
+fn all() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(health::healthz::healthz))
         .routes(routes!(health::readyz::readyz))
         .routes(routes!(openapi::get::get))
-}
-
-/// Behind a token.
-fn private() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
+        .routes(routes!(metrics::get::get))
+        .routes(routes!(audit::list::list))
+        .routes(routes!(tokens::list::list, tokens::create::create))
+        .routes(routes!(tokens::get::get, tokens::revoke::revoke))
         .routes(routes!(workspaces::list::list, workspaces::create::create))
         .routes(routes!(providers::list::list))
         .routes(routes!(workspaces::get::get, workspaces::destroy::destroy))
@@ -35,26 +35,30 @@ fn private() -> OpenApiRouter<ApiState> {
         .routes(routes!(workspaces::bash::exec))
         .routes(routes!(workspaces::read::read))
         .routes(routes!(workspaces::write::write))
+        .routes(routes!(workspaces::edit::edit))
+        .routes(routes!(workspaces::glob::glob))
+        .routes(routes!(workspaces::grep::grep))
+        .routes(routes!(workspaces::git::git))
+        .routes(routes!(workspaces::terminal::terminal))
+        .routes(routes!(workspaces::tunnel::tunnel))
+        .routes(routes!(workspaces::watch::watch))
+        .routes(routes!(files::download::download, files::upload::upload))
         .routes(routes!(processes::list::list))
         .routes(routes!(processes::get::get, processes::signal::signal))
+        .routes(routes!(processes::follow::follow))
 }
 
 /// Everything, with its description.
 pub(crate) fn endpoints() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::with_openapi(Frame::openapi()).merge(public()).merge(private())
+    OpenApiRouter::with_openapi(Frame::openapi()).merge(all())
 }
 
 /// The service as it is run: endpoints behind everything that is common to them.
 pub(crate) fn router(state: ApiState) -> Router {
-    let (public, _) = public().split_for_parts();
-    let (private, _) = private().split_for_parts();
-    let private = private
-        .fallback(not_found)
-        .method_not_allowed_fallback(method_not_allowed)
-        .layer(from_fn_with_state(state.clone(), auth::require_token));
-    public
-        .method_not_allowed_fallback(method_not_allowed)
-        .merge(private)
+    let (all, _) = all().split_for_parts();
+    all.fallback(unreachable)
+        .method_not_allowed_fallback(unreachable)
+        .layer(from_fn_with_state(state.clone(), auth::admit))
         .layer(from_fn_with_state(state.clone(), hosts::require_known_host))
         .layer(map_response(never_cached))
         .layer(CatchPanicLayer::custom(panicked))
@@ -62,14 +66,9 @@ pub(crate) fn router(state: ApiState) -> Router {
         .with_state(state)
 }
 
-async fn not_found(request: Request) -> ApiError {
-    let path: String = request.uri().path().chars().take(256).collect();
-    ApiError::new(ErrorCode::NotFound, format!("there is no endpoint {path:?}"))
-}
-
-/// The framework adds the header `Allow`.
-async fn method_not_allowed(request: Request) -> ApiError {
-    ApiError::new(ErrorCode::MethodNotAllowed, format!("this endpoint has no method {}", request.method()))
+/// The wall answers for what has no row in the table, so nothing gets here.
+async fn unreachable() -> ApiError {
+    ApiError::internal("a request without a row in the table of access passed")
 }
 
 /// Answers are about the present moment, and some hold what nobody else should see.

@@ -2,13 +2,20 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use emergent_store::Store;
 use emergent_workspaces::Handle;
+use time::OffsetDateTime;
+use tokio::sync::Mutex;
 
-use crate::AllowedHost;
+use crate::Options;
+use crate::audit::Audit;
 use crate::auth::TokenDirectory;
+use crate::health::RecentHealth;
 use crate::hosts::HostList;
+use crate::limits::{InProgress, Rates};
+use crate::streaming::Sockets;
 
 /// What every endpoint can reach. Cheap to clone.
 #[derive(Clone)]
@@ -20,20 +27,41 @@ struct Inner {
     store: Arc<dyn Store>,
     workspaces: Option<Handle>,
     tokens: TokenDirectory,
+    revocations: Mutex<()>,
+    audit: Audit,
     hosts: HostList,
+    sockets: Sockets,
+    rates: Rates,
+    in_progress: InProgress,
+    health: RecentHealth,
+    started_at: OffsetDateTime,
+    max_command_time: Duration,
 }
 
 impl ApiState {
-    /// `workspaces` is `None` where they are switched off.
+    /// `workspaces` is `None` where they are switched off; `listening` is the real address.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         workspaces: Option<Handle>,
         listening: SocketAddr,
-        allowed_hosts: Vec<AllowedHost>,
+        options: &Options,
     ) -> Self {
-        let tokens = TokenDirectory::new(Arc::clone(&store));
-        let hosts = HostList::new(listening, allowed_hosts);
-        Self { inner: Arc::new(Inner { store, workspaces, tokens, hosts }) }
+        Self {
+            inner: Arc::new(Inner {
+                tokens: TokenDirectory::new(Arc::clone(&store)),
+                store,
+                workspaces,
+                revocations: Mutex::new(()),
+                audit: Audit::default(),
+                hosts: HostList::new(listening, options.allowed_hosts.clone()),
+                sockets: Sockets::new(),
+                rates: Rates::new(options.rate_limit),
+                in_progress: InProgress::default(),
+                health: RecentHealth::default(),
+                started_at: emergent_store::now(),
+                max_command_time: options.max_command_time,
+            }),
+        }
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
@@ -48,7 +76,43 @@ impl ApiState {
         &self.inner.tokens
     }
 
+    /// Whose turn it is to revoke a token.
+    pub(crate) fn revocations(&self) -> &Mutex<()> {
+        &self.inner.revocations
+    }
+
+    pub(crate) fn audit(&self) -> &Audit {
+        &self.inner.audit
+    }
+
     pub(crate) fn hosts(&self) -> &HostList {
         &self.inner.hosts
+    }
+
+    pub(crate) fn sockets(&self) -> &Sockets {
+        &self.inner.sockets
+    }
+
+    pub(crate) fn rates(&self) -> &Rates {
+        &self.inner.rates
+    }
+
+    pub(crate) fn in_progress(&self) -> &InProgress {
+        &self.inner.in_progress
+    }
+
+    /// How the database was a moment ago.
+    pub(crate) fn health(&self) -> &RecentHealth {
+        &self.inner.health
+    }
+
+    /// The longest that a command in the foreground may run.
+    pub(crate) fn max_command_time(&self) -> Duration {
+        self.inner.max_command_time
+    }
+
+    /// When the server started.
+    pub(crate) fn started_at(&self) -> OffsetDateTime {
+        self.inner.started_at
     }
 }

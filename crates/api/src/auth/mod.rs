@@ -1,9 +1,13 @@
-//! Who is asking.
+//! Who is asking, and whether they may.
 
+mod admit;
+mod bounded_life;
+mod caller;
+mod credentials;
 mod directory;
-mod require;
 mod token;
 
+pub(crate) use admit::{AdmittedTool, admit};
+pub(crate) use caller::Caller;
 pub(crate) use directory::TokenDirectory;
-pub(crate) use require::{Caller, require_token};
 pub use token::{BearerToken, NoRandomness};

@@ -12,6 +12,9 @@ const PREFIX: &str = "emergent_";
 /// How many random bytes a new token has.
 const RANDOM_BYTES: usize = 32;
 
+/// How many random bytes a token for the E2B SDKs has: they insist on 40 digits.
+const E2B_RANDOM_BYTES: usize = 20;
+
 /// The operating system gave no random bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no random bytes for a token: {reason}")]
@@ -24,11 +27,23 @@ pub struct NoRandomness {
 pub struct BearerToken(SecretString);
 
 impl BearerToken {
+    /// What the tokens of the E2B SDKs begin with.
+    pub(crate) const E2B_PREFIX: &str = "e2b_";
+
     /// A new token of 256 random bits.
     pub fn generate() -> Result<Self, NoRandomness> {
-        let mut bytes = [0; RANDOM_BYTES];
+        Self::random::<RANDOM_BYTES>(PREFIX)
+    }
+
+    /// A new token in the form that the E2B SDKs accept.
+    pub(crate) fn generate_e2b() -> Result<Self, NoRandomness> {
+        Self::random::<E2B_RANDOM_BYTES>(Self::E2B_PREFIX)
+    }
+
+    fn random<const N: usize>(prefix: &str) -> Result<Self, NoRandomness> {
+        let mut bytes = [0; N];
         getrandom::fill(&mut bytes).map_err(|error| NoRandomness { reason: error.to_string() })?;
-        let mut text = PREFIX.to_owned();
+        let mut text = prefix.to_owned();
         for byte in bytes {
             text.push_str(&format!("{byte:02x}"));
         }

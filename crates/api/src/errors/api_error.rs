@@ -76,7 +76,11 @@ impl ApiError {
         self
     }
 
-    #[cfg(test)]
+    /// What is sent of it.
+    pub(crate) fn into_content(self) -> Value {
+        json!({ "code": self.code.as_str(), "message": self.message, "details": self.details })
+    }
+
     pub(crate) fn code(&self) -> ErrorCode {
         self.code
     }
@@ -101,6 +105,10 @@ impl IntoResponse for ApiError {
         }
         if self.code == ErrorCode::Unauthorized {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if self.code == ErrorCode::UpgradeRequired {
+            headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+            headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         }
         response.extensions_mut().insert(ErrorTrace { code: self.code, cause });
         response

@@ -40,6 +40,12 @@ error_codes! {
     IsDirectory = BAD_REQUEST, "is_directory";
     /// A folder was needed and something else is there.
     NotADirectory = BAD_REQUEST, "not_a_directory";
+    /// The text to replace is not in the file; `details.suggestions` has close lines.
+    NoMatch = BAD_REQUEST, "no_match";
+    /// The text to replace is in the file more than once; `details.lines` says where.
+    MultipleMatches = BAD_REQUEST, "multiple_matches";
+    /// The folder is not in a git repository.
+    NotARepository = BAD_REQUEST, "not_a_repository";
     /// There is no token, or it is not valid.
     Unauthorized = UNAUTHORIZED, "unauthorized";
     /// The token is valid but does not allow this.
@@ -48,6 +54,8 @@ error_codes! {
     ForbiddenHost = FORBIDDEN, "forbidden_host";
     /// The request comes from a web page that may not use this server.
     ForbiddenOrigin = FORBIDDEN, "forbidden_origin";
+    /// The session's agent type does not have this tool.
+    ToolNotAllowed = FORBIDDEN, "tool_not_allowed";
     /// The file system of the sandbox refused.
     PermissionDenied = FORBIDDEN, "permission_denied";
     /// There is no such endpoint.
@@ -56,32 +64,66 @@ error_codes! {
     FeatureDisabled = NOT_FOUND, "feature_disabled";
     /// There is no such workspace.
     WorkspaceNotFound = NOT_FOUND, "workspace_not_found";
+    /// There is no such token.
+    TokenNotFound = NOT_FOUND, "token_not_found";
     /// There is no such file or folder; `details.suggestions` has close names.
     FileNotFound = NOT_FOUND, "file_not_found";
     /// There is no such background process.
     ProcessNotFound = NOT_FOUND, "process_not_found";
+    /// There is no such branch, tag or commit.
+    RefNotFound = NOT_FOUND, "ref_not_found";
     /// The endpoint exists, but not with this method; the header `Allow` has those it has.
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed";
+    /// The client takes none of the kinds of answer that this endpoint has.
+    NotAcceptable = NOT_ACCEPTABLE, "not_acceptable";
     /// The body took too long to arrive.
     RequestTimeout = REQUEST_TIMEOUT, "request_timeout";
     /// The workspace is in a state in which this cannot be done; `details.status` names it.
     WorkspaceNotReady = CONFLICT, "workspace_not_ready";
     /// The workspace was destroyed while it was being created.
     WorkspaceDestroyed = CONFLICT, "workspace_destroyed";
-    /// The body is larger than 16 MiB.
+    /// The `Idempotency-Key` was used for another request, or what it made is gone.
+    IdempotencyConflict = CONFLICT, "idempotency_conflict";
+    /// The token was made under this `Idempotency-Key`; `details.token_id` names it. It is shown once.
+    IdempotencyReplayed = CONFLICT, "idempotency_replayed";
+    /// Without this token nobody could administer the server any more.
+    LastAdminToken = CONFLICT, "last_admin_token";
+    /// The file to create is there already.
+    AlreadyExists = CONFLICT, "already_exists";
+    /// There is nothing to commit.
+    NothingToCommit = CONFLICT, "nothing_to_commit";
+    /// Local changes would be lost.
+    WouldOverwrite = CONFLICT, "would_overwrite";
+    /// git refused; the message has its reason.
+    GitFailed = CONFLICT, "git_failed";
+    /// The sandbox does not have the program that this needs.
+    ProgramMissing = CONFLICT, "program_missing";
+    /// Nobody listens on that port of the sandbox.
+    PortClosed = CONFLICT, "port_closed";
+    /// The body is larger than the endpoint takes; `details.max_bytes` says how much that is.
     PayloadTooLarge = PAYLOAD_TOO_LARGE, "payload_too_large";
-    /// The body is not declared as `application/json`.
+    /// The path and the query are too long.
+    UriTooLong = URI_TOO_LONG, "uri_too_long";
+    /// The body is not declared as what the endpoint takes, or is compressed.
     UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type";
+    /// The part of the file that was asked for does not exist; `details.size` has its size.
+    RangeNotSatisfiable = RANGE_NOT_SATISFIABLE, "range_not_satisfiable";
+    /// The sandbox could not start a process.
+    SpawnFailed = UNPROCESSABLE_ENTITY, "spawn_failed";
+    /// The operating system of the sandbox reported an error.
+    IoError = UNPROCESSABLE_ENTITY, "io_error";
+    /// The endpoint is a WebSocket, and the request does not ask for one.
+    UpgradeRequired = UPGRADE_REQUIRED, "upgrade_required";
     /// As many workspaces are active as may be; `details.hint` says what helps.
     LimitReached = TOO_MANY_REQUESTS, "limit_reached";
     /// The sandbox has too many background processes or calls at once.
     TooMany = TOO_MANY_REQUESTS, "too_many";
+    /// Too many requests; `Retry-After` says when to go on.
+    RateLimited = TOO_MANY_REQUESTS, "rate_limited";
+    /// The headers are too many or too long.
+    HeadTooLarge = REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large";
     /// The server failed; the log has the reason under the answer's `x-request-id`.
     InternalError = INTERNAL_SERVER_ERROR, "internal_error";
-    /// The sandbox could not start a process.
-    SpawnFailed = INTERNAL_SERVER_ERROR, "spawn_failed";
-    /// The operating system of the sandbox reported an error.
-    IoError = INTERNAL_SERVER_ERROR, "io_error";
     /// The workspace's agent cannot be reached; it is being repaired.
     AgentUnreachable = BAD_GATEWAY, "agent_unreachable";
     /// The workspace's agent gave an answer that makes no sense.

@@ -29,11 +29,22 @@ struct ErrorContent {
 }
 
 /// What any endpoint can answer.
-pub(crate) const PUBLIC: &[ErrorCode] = &[ForbiddenHost, ForbiddenOrigin, InternalError];
+pub(crate) const PUBLIC: &[ErrorCode] =
+    &[ForbiddenHost, ForbiddenOrigin, UriTooLong, HeadTooLarge, InternalError];
 
 /// What any endpoint behind a token can answer.
-pub(crate) const PRIVATE: &[ErrorCode] =
-    &[Unauthorized, Forbidden, ForbiddenHost, ForbiddenOrigin, InternalError, StoreUnavailable, ShuttingDown];
+pub(crate) const PRIVATE: &[ErrorCode] = &[
+    Unauthorized,
+    Forbidden,
+    ForbiddenHost,
+    ForbiddenOrigin,
+    UriTooLong,
+    RateLimited,
+    HeadTooLarge,
+    InternalError,
+    StoreUnavailable,
+    ShuttingDown,
+];
 
 /// What an endpoint with query parameters can answer.
 pub(crate) const QUERY: &[ErrorCode] = &[InvalidRequest];
@@ -48,6 +59,7 @@ pub(crate) const WORKSPACE: &[ErrorCode] = &[FeatureDisabled, WorkspaceNotFound]
 /// What a call to a workspace's agent can answer.
 pub(crate) const TOOL_CALL: &[ErrorCode] = &[
     InvalidRequest,
+    ToolNotAllowed,
     WorkspaceNotReady,
     TooMany,
     SpawnFailed,
@@ -56,6 +68,12 @@ pub(crate) const TOOL_CALL: &[ErrorCode] = &[
     AgentMisbehaved,
     Timeout,
 ];
+
+/// What a call about a path can answer where nothing is there, or not what was expected.
+pub(crate) const PLACE: &[ErrorCode] = &[NotSupported, NotADirectory, PermissionDenied, FileNotFound];
+
+/// What an endpoint that is a WebSocket can answer instead of one.
+pub(crate) const SOCKET: &[ErrorCode] = &[InvalidRequest, UpgradeRequired, TooMany];
 
 /// Describes the error answers of one endpoint for the OpenAPI document.
 macro_rules! documented_errors {

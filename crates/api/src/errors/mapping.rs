@@ -1,7 +1,7 @@
 //! From the errors of the crates below to answers. Nothing else decides which status or code
 //! a failure has.
 
-use emergent_agent_client::AgentError;
+use emergent_agent_client::{AgentError, FailureSubject};
 use emergent_orchestrator::NoProvider;
 use emergent_protocol::FailureCode;
 use emergent_store::StoreError;
@@ -10,6 +10,7 @@ use emergent_workspaces::{CreateError, LifecycleError, ToolError};
 use serde_json::{Value, json};
 
 use super::{ApiError, ErrorCode};
+use crate::metrics::names;
 
 /// When a place may have become free.
 const RETRY_LIMIT_SECONDS: u32 = 10;
@@ -34,6 +35,9 @@ impl From<CreateError> for ApiError {
             CreateError::Destroyed { .. } => Self::new(ErrorCode::WorkspaceDestroyed, message),
             CreateError::ShuttingDown => shutting_down(),
             CreateError::Rejected { reason } => Self::internal(reason),
+            CreateError::KeyConflict { id, .. } => {
+                Self::new(ErrorCode::IdempotencyConflict, message).detail("workspace_id", id.to_string())
+            }
             CreateError::Store(error) => error.into(),
         }
     }
@@ -60,6 +64,8 @@ impl From<ToolError> for ApiError {
             ToolError::NotFound { id } => Self::workspace_not_found(id),
             ToolError::NotReady { status, .. } => not_ready(message, status),
             ToolError::ShuttingDown => shutting_down(),
+            ToolError::DiskFull { path, .. } if path.is_empty() => Self::new(ErrorCode::NoSpace, message),
+            ToolError::DiskFull { path, .. } => Self::new(ErrorCode::NoSpace, message).detail("path", path),
             ToolError::Agent(error) => error.into(),
         }
     }
@@ -74,16 +80,8 @@ impl From<AgentError> for ApiError {
             }
             AgentError::TimedOut { .. } => Self::new(ErrorCode::Timeout, message),
             AgentError::Malformed { .. } => Self::new(ErrorCode::AgentMisbehaved, message),
-            AgentError::Failed { code, message, path, suggestions } => {
-                let mut error = Self::new(tool_failure(code), message);
-                if !path.is_empty() {
-                    error = error.detail("path", path);
-                }
-                if code == FailureCode::FileNotFound {
-                    error = error.detail("suggestions", suggestions);
-                }
-                error
-            }
+            AgentError::Unsupported { .. } => Self::new(ErrorCode::NotSupported, message),
+            AgentError::Failed { code, message, about } => tool_failed(code, message, *about),
         }
     }
 }
@@ -101,10 +99,37 @@ impl From<StoreError> for ApiError {
 }
 
 impl ApiError {
+    /// The database cannot be used; the reason is logged, not sent.
+    pub(crate) fn store_unavailable(reason: impl Into<String>) -> Self {
+        Self::new(ErrorCode::StoreUnavailable, "the database cannot be used at the moment")
+            .because(reason)
+            .retry_after(RETRY_STORE_SECONDS)
+    }
+
     /// There is no such workspace.
     pub(crate) fn workspace_not_found(id: WorkspaceId) -> Self {
         Self::new(ErrorCode::WorkspaceNotFound, format!("workspace {id} does not exist"))
     }
+}
+
+fn tool_failed(code: FailureCode, message: String, about: FailureSubject) -> ApiError {
+    let mut error = ApiError::new(tool_failure(code), message);
+    if !about.path.is_empty() {
+        error = error.detail("path", about.path);
+    }
+    if code == FailureCode::FileNotFound || !about.suggestions.is_empty() {
+        error = error.detail("suggestions", about.suggestions);
+    }
+    if !about.lines.is_empty() {
+        error = error.detail("lines", about.lines);
+    }
+    if let Some(position) = about.position {
+        error = error.detail("position", position);
+    }
+    if let Some(field) = about.field {
+        error = error.detail("field", field);
+    }
+    error
 }
 
 fn tool_failure(code: FailureCode) -> ErrorCode {
@@ -115,7 +140,18 @@ fn tool_failure(code: FailureCode) -> ErrorCode {
         FailureCode::NotADirectory => ErrorCode::NotADirectory,
         FailureCode::PermissionDenied => ErrorCode::PermissionDenied,
         FailureCode::NoSpace => ErrorCode::NoSpace,
+        FailureCode::NoMatch => ErrorCode::NoMatch,
+        FailureCode::MultipleMatches => ErrorCode::MultipleMatches,
+        FailureCode::AlreadyExists => ErrorCode::AlreadyExists,
+        FailureCode::NotARepository => ErrorCode::NotARepository,
+        FailureCode::RefNotFound => ErrorCode::RefNotFound,
+        FailureCode::NothingToCommit => ErrorCode::NothingToCommit,
+        FailureCode::WouldOverwrite => ErrorCode::WouldOverwrite,
+        FailureCode::GitFailed => ErrorCode::GitFailed,
+        FailureCode::ProgramMissing => ErrorCode::ProgramMissing,
+        FailureCode::PortClosed => ErrorCode::PortClosed,
         FailureCode::ProcessNotFound => ErrorCode::ProcessNotFound,
+        FailureCode::Timeout => ErrorCode::Timeout,
         FailureCode::TooMany => ErrorCode::TooMany,
         FailureCode::SpawnFailed => ErrorCode::SpawnFailed,
         FailureCode::IoError => ErrorCode::IoError,
@@ -159,13 +195,8 @@ fn shutting_down() -> ApiError {
 }
 
 fn store_failed(reason: String, retryable: bool) -> ApiError {
-    if retryable {
-        ApiError::new(ErrorCode::StoreUnavailable, "the database cannot be used at the moment")
-            .because(reason)
-            .retry_after(RETRY_STORE_SECONDS)
-    } else {
-        ApiError::internal(reason)
-    }
+    metrics::counter!(names::STORE_ERRORS).increment(1);
+    if retryable { ApiError::store_unavailable(reason) } else { ApiError::internal(reason) }
 }
 
 #[cfg(test)]

@@ -18,4 +18,6 @@ mod mapping;
 pub(crate) use api_error::{ApiError, ErrorTrace};
 pub use code::ErrorCode;
 pub(crate) use document::documented_errors;
-pub(crate) use document::{ErrorBody, JSON_BODY, PRIVATE, PUBLIC, QUERY, TOOL_CALL, WORKSPACE, to_responses};
+pub(crate) use document::{
+    ErrorBody, JSON_BODY, PLACE, PRIVATE, PUBLIC, QUERY, SOCKET, TOOL_CALL, WORKSPACE, to_responses,
+};

@@ -14,11 +14,16 @@ impl FromRequestParts<ApiState> for Workspaces {
     type Rejection = ApiError;
 
     async fn from_request_parts(_: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
-        state.workspaces().cloned().map(Self).ok_or_else(|| {
-            ApiError::new(
-                ErrorCode::FeatureDisabled,
-                "workspaces are switched off on this server (ENABLE_AGENT_WORKSPACES=false)",
-            )
-        })
+        state.workspaces().cloned().map(Self).ok_or_else(ApiError::feature_disabled)
+    }
+}
+
+impl ApiError {
+    /// Workspaces are switched off.
+    pub(crate) fn feature_disabled() -> Self {
+        Self::new(
+            ErrorCode::FeatureDisabled,
+            "workspaces are switched off on this server (ENABLE_AGENT_WORKSPACES=false)",
+        )
     }
 }

@@ -1,42 +1,37 @@
-//! Headers that ask for something this version cannot do. Ignoring them would break the
-//! promise their sender relies on.
+//! Headers that change what a request means.
 
 use axum::extract::FromRequestParts;
-use axum::http::header::ACCEPT;
+use axum::http::HeaderName;
 use axum::http::request::Parts;
 
 use crate::errors::ApiError;
 
-/// A request without `Idempotency-Key`: repeating it would create a second workspace, and
-/// whoever sends the key relies on the opposite.
-pub(crate) struct NoIdempotencyKey;
+/// The header.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-impl<S: Send + Sync> FromRequestParts<S> for NoIdempotencyKey {
+/// The longest `Idempotency-Key`.
+const MAX_KEY_BYTES: usize = 255;
+
+/// What a client calls one create, so that it happens once however often it is sent.
+pub(crate) struct IdempotencyHeader(pub(crate) Option<String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for IdempotencyHeader {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        match parts.headers.get("idempotency-key") {
-            None => Ok(Self),
-            Some(_) => Err(ApiError::not_supported("Idempotency-Key", "repeated creates are not recognised")),
+        let mut values = parts.headers.get_all(IDEMPOTENCY_KEY).iter();
+        let Some(value) = values.next() else { return Ok(Self(None)) };
+        if values.next().is_some() {
+            return Err(ApiError::invalid("Idempotency-Key", "must be there once"));
         }
-    }
-}
-
-/// A request that takes JSON for an answer, not only a stream of events.
-pub(crate) struct AcceptsJson;
-
-impl<S: Send + Sync> FromRequestParts<S> for AcceptsJson {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let mut accepted = parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        let takes_json =
-            |value: &str| value.contains("json") || value.contains("*/*") || value.contains("application/*");
-        match accepted.find(|value| value.contains("text/event-stream") && !takes_json(value)) {
-            None => Ok(Self),
-            Some(_) => {
-                Err(ApiError::not_supported("Accept", "output is not streamed; ask for application/json"))
-            }
+        let visible = |byte: u8| (b' '..=b'~').contains(&byte);
+        let key = value.as_bytes();
+        if !(1..=MAX_KEY_BYTES).contains(&key.len()) || !key.iter().copied().all(visible) {
+            return Err(ApiError::invalid(
+                "Idempotency-Key",
+                format!("must have 1 to {MAX_KEY_BYTES} visible ASCII characters"),
+            ));
         }
+        Ok(Self(Some(String::from_utf8_lossy(key).into_owned())))
     }
 }

@@ -1,7 +1,10 @@
 //! Ids in a path.
 
+use std::str::FromStr;
+
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
+use emergent_store::TokenId;
 use emergent_types::WorkspaceId;
 
 use crate::errors::{ApiError, ErrorCode};
@@ -11,6 +14,27 @@ pub(crate) struct WorkspacePath(pub(crate) WorkspaceId);
 
 /// The background process that a path is about.
 pub(crate) struct ProcessPath(pub(crate) u64);
+
+/// The port that a path is about.
+pub(crate) struct PortPath(pub(crate) u16);
+
+/// The token that a path is about, by its id.
+pub(crate) struct TokenPath(pub(crate) TokenId);
+
+impl<S: Send + Sync> FromRequestParts<S> for TokenPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let text = parameter(parts, state, "token_id").await?;
+        // Not shown: whoever takes the token for its id would find it in an error.
+        text.parse().map(Self).map_err(|_| {
+            ApiError::new(
+                ErrorCode::TokenNotFound,
+                "a token of this id does not exist: expected the id, a UUID",
+            )
+        })
+    }
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for WorkspacePath {
     type Rejection = ApiError;
@@ -30,11 +54,28 @@ impl<S: Send + Sync> FromRequestParts<S> for ProcessPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let text = parameter(parts, state, "process_id").await?;
-        text.parse().map(Self).map_err(|_| {
+        number(&text).map(Self).ok_or_else(|| {
             let text: String = text.chars().take(64).collect();
             ApiError::new(ErrorCode::ProcessNotFound, format!("process {text:?} does not exist"))
         })
     }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for PortPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let text = parameter(parts, state, "port").await?;
+        match number(&text) {
+            Some(port @ 1..) => Ok(Self(port)),
+            _ => Err(ApiError::invalid("port", "must be a number between 1 and 65535")),
+        }
+    }
+}
+
+/// A number that is written with digits alone.
+fn number<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 async fn parameter<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> Result<String, ApiError> {

@@ -4,26 +4,38 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 
 use super::{WHOLE, from_json};
+use crate::auth::Caller;
 use crate::errors::{ApiError, ErrorCode};
+use crate::limits::bodies::Memory;
 
-/// The largest body.
+/// The largest body of a tool call, whose content it may be.
 const MAX_BODY_BYTES: usize = 16 << 20;
 
-/// How long a body may take to arrive.
+/// The largest body of anything else. All that can be asked for fits in however it is written, and
+/// a value of any shape (`metadata`) takes a multiple of what it is written with.
+const MAX_SMALL_BODY_BYTES: usize = 2 << 20;
+
+/// How long a body may take to arrive, and how long nothing of it may come.
 const BODY_LIMIT: Duration = Duration::from_secs(60);
+const STALL_LIMIT: Duration = Duration::from_secs(15);
 
-/// How much of a body that is too large is taken in, and for how long.
-const DISCARD_BYTES: usize = 4 * MAX_BODY_BYTES;
-const DISCARD_LIMIT: Duration = Duration::from_secs(5);
+/// The JSON body of a tool call, with the memory it takes: to be held as long as the body is.
+pub(crate) struct JsonBody<T>(pub(crate) T, pub(crate) Memory);
 
-/// A JSON body.
-pub(crate) struct JsonBody<T>(pub(crate) T);
+/// The JSON body of a create, with what tells it from another one.
+pub(crate) struct FingerprintedBody<T> {
+    pub(crate) value: T,
+    pub(crate) fingerprint: [u8; 32],
+}
 
 /// A JSON body that may be missing altogether.
 pub(crate) struct OptionalJsonBody<T>(pub(crate) T);
@@ -34,7 +46,23 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         require_json(&parts.headers)?;
-        from_json(&read(&parts.headers, body).await?).map(Self)
+        let (bytes, memory) = read(&parts, body, MAX_BODY_BYTES).await?;
+        Ok(Self(from_json(&bytes)?, memory))
+    }
+}
+
+impl<S: Sync, T: DeserializeOwned> FromRequest<S> for FingerprintedBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        require_json(&parts.headers)?;
+        let (bytes, _memory) = read(&parts, body, MAX_SMALL_BODY_BYTES).await?;
+        let value = from_json(&bytes)?;
+        // Blanks and the order of fields do not make another request.
+        let canonical: serde_json::Value = from_json(&bytes)?;
+        let fingerprint = Sha256::digest(canonical.to_string()).into();
+        Ok(Self { value, fingerprint })
     }
 }
 
@@ -43,7 +71,7 @@ impl<S: Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalJsonBody
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
-        let bytes = read(&parts.headers, body).await?;
+        let (bytes, _memory) = read(&parts, body, MAX_SMALL_BODY_BYTES).await?;
         if bytes.is_empty() {
             return Ok(Self(T::default()));
         }
@@ -65,38 +93,52 @@ fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
     ))
 }
 
-async fn read(headers: &HeaderMap, mut body: Body) -> Result<Bytes, ApiError> {
-    let declared =
-        headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if declared.is_some_and(|length| length > MAX_BODY_BYTES as u64) {
-        return Err(too_large(body).await);
+/// The whole body, with the memory it takes.
+async fn read(parts: &Parts, mut body: Body, max_bytes: usize) -> Result<(Bytes, Memory), ApiError> {
+    let encoding = parts.headers.get(header::CONTENT_ENCODING);
+    if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(ApiError::new(
+            ErrorCode::UnsupportedMediaType,
+            "a compressed body is not taken: send it without `Content-Encoding`",
+        ));
     }
-    let whole = Limited::new(&mut body, MAX_BODY_BYTES).collect();
-    match tokio::time::timeout(BODY_LIMIT, whole).await {
-        Ok(Ok(whole)) => Ok(whole.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(body).await),
-        Ok(Err(error)) => Err(ApiError::invalid(WHOLE, format!("cannot be read: {error}"))),
-        Err(_) => Err(ApiError::new(
-            ErrorCode::RequestTimeout,
-            format!("the body did not arrive within {} seconds", BODY_LIMIT.as_secs()),
-        )),
+    let declared =
+        parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if declared.is_some_and(|length| length > max_bytes as u64) {
+        return Err(too_large(max_bytes));
+    }
+    let mut memory = Memory::for_caller(parts.extensions.get::<Caller>());
+    let deadline = Instant::now() + BODY_LIMIT;
+    let mut whole = BytesMut::new();
+    loop {
+        let limit = deadline.min(Instant::now() + STALL_LIMIT);
+        let frame = match tokio::time::timeout_at(limit, body.frame()).await {
+            Ok(None) => return Ok((whole.freeze(), memory)),
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(error))) => return Err(ApiError::invalid(WHOLE, format!("cannot be read: {error}"))),
+            Err(_) => {
+                return Err(ApiError::new(
+                    ErrorCode::RequestTimeout,
+                    format!(
+                        "the body did not arrive within {} seconds, or nothing came for {}",
+                        BODY_LIMIT.as_secs(),
+                        STALL_LIMIT.as_secs()
+                    ),
+                ));
+            }
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        if whole.len() + data.len() > max_bytes {
+            return Err(too_large(max_bytes));
+        }
+        memory.grow(data.len())?;
+        whole.extend_from_slice(&data);
     }
 }
 
-/// Takes in a good part of what is still to come before it answers: a client that is busy
-/// sending when the connection closes never sees why.
-async fn too_large(mut body: Body) -> ApiError {
-    let mut left = DISCARD_BYTES;
-    let discard = async {
-        while let Some(Ok(frame)) = body.frame().await {
-            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
-            if left == 0 {
-                return;
-            }
-        }
-    };
-    // Whichever way it ends, the answer is the same.
-    let _ = tokio::time::timeout(DISCARD_LIMIT, discard).await;
-    ApiError::new(ErrorCode::PayloadTooLarge, format!("a body may have {MAX_BODY_BYTES} bytes at most"))
-        .detail("max_bytes", MAX_BODY_BYTES)
+/// Answered without taking in any more of it; [`wire`](crate::wire) sees to it that whoever is
+/// still sending can read the answer.
+fn too_large(max_bytes: usize) -> ApiError {
+    let message = format!("may have {max_bytes} bytes at most");
+    ApiError::about(ErrorCode::PayloadTooLarge, WHOLE, message).detail("max_bytes", max_bytes)
 }

@@ -1,18 +1,27 @@
 //! From the parts of a request to values, with an error that names the part.
 
+mod accept;
 mod feature;
 mod headers;
 mod ids;
 mod json_body;
 mod object;
+pub(crate) mod page;
 mod query;
+mod strings;
+mod tool;
 
+pub(crate) use accept::Accepted;
 pub(crate) use feature::Workspaces;
-pub(crate) use headers::{AcceptsJson, NoIdempotencyKey};
-pub(crate) use ids::{ProcessPath, WorkspacePath};
-pub(crate) use json_body::{JsonBody, OptionalJsonBody};
+pub(crate) use headers::IdempotencyHeader;
+pub(crate) use ids::{PortPath, ProcessPath, TokenPath, WorkspacePath};
+pub(crate) use json_body::{FingerprintedBody, JsonBody, OptionalJsonBody};
 pub(crate) use object::Object;
 pub(crate) use query::Query;
+#[cfg(test)]
+pub(crate) use query::from_query;
+pub(crate) use strings::Strings;
+pub(crate) use tool::{CallRecord, OpenCall, Tool};
 
 use serde::de::DeserializeOwned;
 

@@ -18,8 +18,37 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 }
 
 pub(crate) fn from_query<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
+    // What is not text would be changed into other text, and that names another file.
+    if let Some(part) = query.split('&').find(|part| !is_text(part)) {
+        let name = part.split('=').next().filter(|name| is_text(name)).unwrap_or("query");
+        return Err(ApiError::invalid(name, "is not UTF-8"));
+    }
     let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
     serde_path_to_error::deserialize(pairs).map_err(|error| super::invalid(error, "query"))
+}
+
+/// Whether it is UTF-8 once it is decoded.
+fn is_text(encoded: &str) -> bool {
+    let mut bytes = Vec::with_capacity(encoded.len());
+    let mut rest = encoded.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let hex = |digit: u8| char::from(digit).to_digit(16);
+        let escaped = match (first, tail) {
+            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)),
+            _ => None,
+        };
+        match escaped {
+            Some((high, low)) => {
+                bytes.extend(u8::try_from(high * 16 + low));
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    std::str::from_utf8(&bytes).is_ok()
 }
 
 #[cfg(test)]
@@ -48,5 +77,9 @@ mod tests {
         check("_wait=maybe", Some("_wait"));
         check("_limit=1&_limit=2", Some("_limit"));
         check("other=1", Some("other"));
+        check("_wait=%ff", Some("_wait"));
+        check("%ff=1", Some("query"));
+        check("_limit=%35", None);
+        check("_limit=5%", Some("_limit"));
     }
 }

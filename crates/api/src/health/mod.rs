@@ -2,7 +2,9 @@
 
 pub(crate) mod healthz;
 pub(crate) mod readyz;
+mod recent;
 
+pub(crate) use recent::RecentHealth;
 use serde::Serialize;
 use utoipa::ToSchema;
 

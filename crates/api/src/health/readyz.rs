@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use emergent_workspaces::{Handle, LifecycleError};
 
 use super::Health;
 use crate::errors::ErrorCode::{ShuttingDown, StoreUnavailable};
@@ -20,9 +21,11 @@ documented_errors!(Errors: PUBLIC, &[StoreUnavailable, ShuttingDown]);
     responses((status = 200, description = "It works.", body = Health), Errors)
 )]
 pub(crate) async fn readyz(State(state): State<ApiState>) -> Result<Json<Health>, ApiError> {
-    match state.workspaces() {
-        Some(workspaces) => workspaces.health().await?,
-        None => state.store().health().await?,
+    if state.workspaces().is_some_and(Handle::is_closing) {
+        return Err(LifecycleError::ShuttingDown.into());
     }
-    Ok(Json(Health::OK))
+    if state.health().check(state.store()).await? {
+        return Ok(Json(Health::OK));
+    }
+    Err(ApiError::store_unavailable("it was asked a moment ago"))
 }

@@ -24,7 +24,10 @@ use crate::errors::ErrorBody;
     tags(
         (name = "workspaces", description = "The life of workspaces."),
         (name = "tools", description = "What an agent does in a workspace."),
+        (name = "files", description = "Files of any size, and their changes."),
         (name = "processes", description = "Commands that run in the background."),
+        (name = "tokens", description = "Who may use this server."),
+        (name = "audit", description = "What was done, by whom, and what came of it."),
         (name = "health", description = "Whether the server lives, and whether it works."),
         (name = "document", description = "This document."),
     ),

@@ -3,14 +3,16 @@
 use axum::Json;
 use emergent_agent_client::StreamKind;
 use emergent_types::WorkspaceId;
+use emergent_workspaces::ToolCall;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::output::{self, OutputPage};
 use super::view::Process;
+use crate::audit::Summary;
 use crate::errors::ErrorCode::{self, ProcessNotFound};
 use crate::errors::{ApiError, PRIVATE, QUERY, TOOL_CALL, WORKSPACE, documented_errors};
-use crate::extract::{ProcessPath, Query, WorkspacePath, Workspaces};
+use crate::extract::{ProcessPath, Query, Tool};
 
 /// Which part of the output.
 #[derive(Deserialize, IntoParams)]
@@ -52,24 +54,29 @@ documented_errors!(Errors: PRIVATE, QUERY, WORKSPACE, TOOL_CALL, &[ProcessNotFou
     responses((status = 200, description = "The process.", body = ProcessWithOutput), Errors)
 )]
 pub(crate) async fn get(
-    Workspaces(workspaces): Workspaces,
-    WorkspacePath(id): WorkspacePath,
+    tool: Tool,
     ProcessPath(process_id): ProcessPath,
     Query(parameters): Query<Parameters>,
 ) -> Result<Json<ProcessWithOutput>, ApiError> {
-    let tool = workspaces.tool(id).await?;
-    let process = tool.list_processes().await?.into_iter().find(|process| process.process_id == process_id);
+    let call = tool.begin(Summary::default().value("process_id", process_id)).await?;
+    let result = look(&call, process_id, &parameters).await;
+    call.end(result.map(Json))
+}
+
+async fn look(
+    call: &ToolCall,
+    process_id: u64,
+    parameters: &Parameters,
+) -> Result<ProcessWithOutput, ApiError> {
+    let process = call.list_processes().await?.into_iter().find(|process| process.process_id == process_id);
     let process = process.ok_or_else(|| {
-        ApiError::new(
-            ErrorCode::ProcessNotFound,
-            format!("workspace {id} has no background process {process_id}"),
-        )
+        ApiError::new(ErrorCode::ProcessNotFound, format!("there is no background process {process_id}"))
     })?;
     let stdout = parameters.stdout_offset.unwrap_or(0);
     let stderr = parameters.stderr_offset.unwrap_or(0);
-    Ok(Json(ProcessWithOutput {
+    Ok(ProcessWithOutput {
         process: process.into(),
-        stdout: output::read(&tool, process_id, StreamKind::Stdout, stdout).await?,
-        stderr: output::read(&tool, process_id, StreamKind::Stderr, stderr).await?,
-    }))
+        stdout: output::read(call, process_id, StreamKind::Stdout, stdout).await?,
+        stderr: output::read(call, process_id, StreamKind::Stderr, stderr).await?,
+    })
 }

@@ -6,8 +6,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::view::Process;
+use crate::audit::Summary;
 use crate::errors::{ApiError, PRIVATE, TOOL_CALL, WORKSPACE, documented_errors};
-use crate::extract::{WorkspacePath, Workspaces};
+use crate::extract::Tool;
 
 /// Background processes.
 #[derive(Serialize, ToSchema)]
@@ -30,10 +31,9 @@ documented_errors!(Errors: PRIVATE, WORKSPACE, TOOL_CALL);
     params(("id" = WorkspaceId, Path, description = "The workspace.")),
     responses((status = 200, description = "The processes.", body = ProcessList), Errors)
 )]
-pub(crate) async fn list(
-    Workspaces(workspaces): Workspaces,
-    WorkspacePath(id): WorkspacePath,
-) -> Result<Json<ProcessList>, ApiError> {
-    let processes = workspaces.tool(id).await?.list_processes().await?;
+pub(crate) async fn list(tool: Tool) -> Result<Json<ProcessList>, ApiError> {
+    let call = tool.begin(Summary::default()).await?;
+    let result = call.list_processes().await;
+    let processes = call.end(result.map_err(ApiError::from))?;
     Ok(Json(ProcessList { items: processes.into_iter().map(Process::from).collect(), next_cursor: None }))
 }

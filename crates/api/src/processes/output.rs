@@ -27,6 +27,12 @@ pub(crate) struct OutputPage {
     next_offset: u64,
 }
 
+impl OutputPage {
+    pub(super) fn new(offset: u64, text: String, next_offset: u64) -> Self {
+        Self { offset, text, next_offset }
+    }
+}
+
 /// Reads a page from `offset` on.
 pub(super) async fn read(
     tool: &ToolCall,

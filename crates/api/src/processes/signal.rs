@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::signal_name::Signal;
+use crate::audit::Summary;
 use crate::errors::ErrorCode::ProcessNotFound;
 use crate::errors::{ApiError, PRIVATE, QUERY, TOOL_CALL, WORKSPACE, documented_errors};
-use crate::extract::{ProcessPath, Query, WorkspacePath, Workspaces};
+use crate::extract::{ProcessPath, Query, Tool};
 
 /// Which signal.
 #[derive(Deserialize, IntoParams)]
@@ -50,12 +51,14 @@ documented_errors!(Errors: PRIVATE, QUERY, WORKSPACE, TOOL_CALL, &[ProcessNotFou
     responses((status = 200, description = "It was sent.", body = SignalledProcess), Errors)
 )]
 pub(crate) async fn signal(
-    Workspaces(workspaces): Workspaces,
-    WorkspacePath(id): WorkspacePath,
+    tool: Tool,
     ProcessPath(process_id): ProcessPath,
     Query(parameters): Query<Parameters>,
 ) -> Result<Json<SignalledProcess>, ApiError> {
     let signal = parameters.signal.unwrap_or(Signal::TERM);
-    let delivered = workspaces.tool(id).await?.signal_process(process_id, signal.number()).await?;
+    let summary = Summary::default().value("process_id", process_id).text("signal", &signal.to_string());
+    let call = tool.begin(summary).await?;
+    let result = call.signal_process(process_id, signal.number()).await;
+    let delivered = call.end(result.map_err(ApiError::from))?;
     Ok(Json(SignalledProcess { process_id, signal: signal.to_string(), delivered }))
 }

@@ -57,7 +57,9 @@ impl FromStr for Signal {
         let upper = text.to_ascii_uppercase();
         let name = upper.strip_prefix("SIG").unwrap_or(&upper);
         let named = NAMES.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
-        let number = named.or_else(|| text.parse().ok().filter(|number| (1..=MAX_NUMBER).contains(number)));
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let given = text.parse().ok().filter(|number| digits && (1..=MAX_NUMBER).contains(number));
+        let number = named.or(given);
         number.map(|number| Self { number }).ok_or_else(|| {
             "not a signal: expected a name such as TERM or KILL, or a number from 1 to 64".to_owned()
         })
@@ -84,7 +86,7 @@ mod tests {
         check("sigint", Some(2));
         check("1", Some(1));
         check("64", Some(64));
-        for bad in ["", "0", "65", "-9", "SIG", "BOOM", "SIGSIGTERM", "9 "] {
+        for bad in ["", "0", "65", "-9", "SIG", "BOOM", "SIGSIGTERM", "9 ", "+9"] {
             check(bad, None);
         }
         assert_eq!(Signal::TERM.to_string(), "SIGTERM");

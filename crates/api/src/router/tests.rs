@@ -1,4 +1,6 @@
-//! What holds for every endpoint, seen from outside, without workspaces.
+//! What holds for every endpoint, seen from outside, without workspaces; [`matrix`] has them.
+
+mod matrix;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,6 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use emergent_store::sqlite::SqliteStore;
 use emergent_store::{ApiToken, SecretKey, Store, TokenId, TokenKind, Vault};
+use emergent_workspaces::Handle;
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -19,54 +22,95 @@ use crate::BearerToken;
 const ENDPOINTS: &[(&str, &str)] = &[
     ("DELETE", "/api/v1/agent/workspaces/{id}"),
     ("DELETE", "/api/v1/agent/workspaces/{id}/processes/{process_id}"),
+    ("DELETE", "/api/v1/tokens/{token_id}"),
     ("GET", "/api/v1/agent/workspaces"),
     ("GET", "/api/v1/agent/workspaces/providers"),
     ("GET", "/api/v1/agent/workspaces/{id}"),
+    ("GET", "/api/v1/agent/workspaces/{id}/files"),
     ("GET", "/api/v1/agent/workspaces/{id}/processes"),
     ("GET", "/api/v1/agent/workspaces/{id}/processes/{process_id}"),
+    ("GET", "/api/v1/agent/workspaces/{id}/processes/{process_id}/output"),
+    ("GET", "/api/v1/agent/workspaces/{id}/terminal"),
+    ("GET", "/api/v1/agent/workspaces/{id}/tunnel/{port}"),
+    ("GET", "/api/v1/agent/workspaces/{id}/watch"),
+    ("GET", "/api/v1/audit"),
     ("GET", "/api/v1/openapi.json"),
+    ("GET", "/api/v1/tokens"),
+    ("GET", "/api/v1/tokens/{token_id}"),
     ("GET", "/healthz"),
+    ("GET", "/metrics"),
     ("GET", "/readyz"),
     ("POST", "/api/v1/agent/workspaces"),
     ("POST", "/api/v1/agent/workspaces/{id}/bash"),
+    ("POST", "/api/v1/agent/workspaces/{id}/edit"),
     ("POST", "/api/v1/agent/workspaces/{id}/exec"),
+    ("POST", "/api/v1/agent/workspaces/{id}/git"),
+    ("POST", "/api/v1/agent/workspaces/{id}/glob"),
+    ("POST", "/api/v1/agent/workspaces/{id}/grep"),
     ("POST", "/api/v1/agent/workspaces/{id}/read"),
     ("POST", "/api/v1/agent/workspaces/{id}/resume"),
     ("POST", "/api/v1/agent/workspaces/{id}/stop"),
     ("POST", "/api/v1/agent/workspaces/{id}/write"),
+    ("POST", "/api/v1/tokens"),
+    ("PUT", "/api/v1/agent/workspaces/{id}/files"),
 ];
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
+/// The administrator's token.
+const ADMIN: &str = "admin";
+
 struct Server {
     router: Router,
-    token: String,
     _folder: TempDir,
+}
+
+async fn open_store(folder: &TempDir) -> Arc<dyn Store> {
+    let vault = Vault::new(&SecretKey::from([7; 32]));
+    Arc::new(SqliteStore::open(&folder.path().join("emergent.db"), vault).await.unwrap())
+}
+
+fn known(kind: TokenKind, token: &BearerToken) -> ApiToken {
+    ApiToken {
+        id: TokenId::generate(),
+        name: "test".to_owned(),
+        kind,
+        hash: token.hash(),
+        created_at: emergent_store::now(),
+        expires_at: None,
+        owner_id: None,
+        revoked_at: None,
+        session: None,
+    }
 }
 
 impl Server {
     async fn start() -> Self {
         let folder = TempDir::new().unwrap();
-        let vault = Vault::new(&SecretKey::from([7; 32]));
-        let store = SqliteStore::open(&folder.path().join("emergent.db"), vault).await.unwrap();
-        let token = BearerToken::generate().unwrap();
-        let known = |kind, token: &BearerToken| ApiToken {
-            id: TokenId::generate(),
-            name: "test".to_owned(),
-            kind,
-            hash: token.hash(),
-            created_at: emergent_store::now(),
-            expires_at: None,
-        };
-        store.insert_token(&known(TokenKind::Admin, &token)).await.unwrap();
+        let store = open_store(&folder).await;
         let reader = BearerToken::from("reader".to_owned());
-        store.insert_token(&known(TokenKind::ReadOnly, &reader)).await.unwrap();
+        store.insert_token(&known(TokenKind::ReadOnly, &reader), None).await.unwrap();
+        for kind in TokenKind::ALL {
+            let token = BearerToken::from(format!("matrix-{kind}"));
+            store.insert_token(&known(kind, &token), None).await.unwrap();
+        }
+        let revoked = BearerToken::from("revoked".to_owned());
+        let revoked =
+            ApiToken { revoked_at: Some(emergent_store::now()), ..known(TokenKind::Admin, &revoked) };
+        store.insert_token(&revoked, None).await.unwrap();
         let expired = BearerToken::from("expired".to_owned());
         let expired =
             ApiToken { expires_at: Some(emergent_store::now()), ..known(TokenKind::Admin, &expired) };
-        store.insert_token(&expired).await.unwrap();
-        let state = ApiState::new(Arc::new(store), None, "127.0.0.1:8585".parse().unwrap(), Vec::new());
-        Self { router: router(state), token: token.expose().to_owned(), _folder: folder }
+        store.insert_token(&expired, None).await.unwrap();
+        let token = BearerToken::from(ADMIN.to_owned());
+        store.insert_token(&known(TokenKind::Admin, &token), None).await.unwrap();
+        Self::around(store, None, folder)
+    }
+
+    fn around(store: Arc<dyn Store>, workspaces: Option<Handle>, folder: TempDir) -> Self {
+        let listening = "127.0.0.1:8585".parse().unwrap();
+        let state = ApiState::new(store, workspaces, listening, &crate::Options::new(listening));
+        Self { router: router(state), _folder: folder }
     }
 
     async fn send(
@@ -88,7 +132,7 @@ impl Server {
     }
 
     async fn send_as_admin(&self, method: &str, path: &str) -> (StatusCode, HeaderMap, Bytes) {
-        self.send(method, path, &[("authorization", &format!("Bearer {}", self.token))]).await
+        self.send(method, path, &[("authorization", &format!("Bearer {ADMIN}"))]).await
     }
 
     async fn code(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
@@ -104,7 +148,10 @@ fn code_of(body: &[u8]) -> String {
 }
 
 fn concrete(path: &str) -> String {
-    path.replace("{id}", "0199e6a4-0000-7000-8000-000000000000").replace("{process_id}", "1")
+    path.replace("{id}", "0199e6a4-0000-7000-8000-000000000000")
+        .replace("{process_id}", "1")
+        .replace("{port}", "80")
+        .replace("{token_id}", "0199e6a4-0000-7000-8000-000000000000")
 }
 
 fn documented() -> BTreeSet<(String, String)> {
@@ -168,7 +215,38 @@ async fn everything_but_three_paths_needs_a_token() {
         assert_eq!(server.code("GET", path, &[("authorization", value)]).await, unauthorized, "{value}");
     }
     let reader = [("authorization", "Bearer reader")];
-    assert_eq!(server.code("GET", path, &reader).await, (403, "forbidden".to_owned()));
+    assert_eq!(server.code("POST", path, &reader).await, (403, "forbidden".to_owned()));
+}
+
+#[test]
+fn every_route_has_a_row_in_the_table_of_access() {
+    let rows: BTreeSet<_> = crate::access::TABLE
+        .iter()
+        .map(|(method, path, _)| ((*method).to_owned(), (*path).to_owned()))
+        .collect();
+    assert_eq!(documented(), rows);
+}
+
+/// Every route with every kind of token, and with none that is valid.
+#[tokio::test]
+async fn the_table_of_access_decides() {
+    let server = Server::start().await;
+    for (method, path, access) in crate::access::TABLE {
+        for token in [None, Some("Bearer unknown"), Some("Bearer expired"), Some("Bearer revoked")] {
+            let headers: Vec<_> = token.iter().map(|token| ("authorization", *token)).collect();
+            let (status, ..) = server.send(method, &concrete(path), &headers).await;
+            let refused = status == StatusCode::UNAUTHORIZED;
+            assert_eq!(refused, *access != crate::access::Access::Public, "{method} {path} with {token:?}");
+        }
+        for kind in TokenKind::ALL {
+            let token = format!("Bearer matrix-{kind}");
+            let (status, _, body) = server.send(method, &concrete(path), &[("authorization", &token)]).await;
+            let name = format!("{method} {path} with {kind}: {status}");
+            assert_ne!(status, StatusCode::UNAUTHORIZED, "{name}");
+            let refused = status == StatusCode::FORBIDDEN && code_of(&body) == "forbidden";
+            assert_eq!(refused, !access.admits(kind), "{name}");
+        }
+    }
 }
 
 /// Proves: ROLL-1
@@ -218,11 +296,11 @@ fn every_operation_is_fully_described() {
             let name = format!("{method} {path}");
             assert!(operation["operationId"].is_string() && operation["summary"].is_string(), "{name}");
             let responses = operation["responses"].as_object().unwrap();
-            assert!(responses.keys().any(|status| status.starts_with('2')), "{name}");
+            assert!(responses.keys().any(|status| status.starts_with('2') || status == "101"), "{name}");
             for status in ["403", "500"] {
                 assert!(responses.contains_key(status), "{name} has no {status}");
             }
-            for (status, response) in responses.iter().filter(|(status, _)| !status.starts_with('2')) {
+            for (status, response) in responses.iter().filter(|(status, _)| status.starts_with(['4', '5'])) {
                 let schema = &response["content"]["application/json"]["schema"]["$ref"];
                 assert_eq!(schema, "#/components/schemas/ErrorBody", "{name} {status}");
             }

@@ -1,19 +1,30 @@
 //! `POST /api/v1/agent/workspaces`
 
+use std::time::Instant;
+
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use emergent_store::IdempotencyKey;
+use emergent_types::WorkspaceId;
+use emergent_workspaces::NewWorkspace;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::create_request::CreateWorkspace;
 use super::view::Workspace;
+use crate::audit::{Operation, Summary};
 use crate::auth::Caller;
 use crate::errors::ErrorCode::{
-    AgentUnreachable, FeatureDisabled, LimitReached, NoProviderAvailable, NotEnforceable, NotSupported,
-    WorkspaceDestroyed,
+    AgentUnreachable, FeatureDisabled, IdempotencyConflict, LimitReached, NoProviderAvailable,
+    NotEnforceable, NotSupported, WorkspaceDestroyed,
 };
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, documented_errors};
-use crate::extract::{JsonBody, NoIdempotencyKey, Query, Workspaces};
+use crate::extract::{FingerprintedBody, IdempotencyHeader, Query, Workspaces};
+use crate::metrics::names;
+
+/// Says that nothing was made, because it had been before.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// How to answer.
 #[derive(Deserialize, IntoParams)]
@@ -28,6 +39,7 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, &[
     NotSupported,
     NotEnforceable,
     FeatureDisabled,
+    IdempotencyConflict,
     WorkspaceDestroyed,
     LimitReached,
     AgentUnreachable,
@@ -39,12 +51,18 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, &[
 /// Answers when the workspace is ready; a failure then leaves nothing behind. With
 /// `wait=false` it answers at once, and a failure shows in the workspace's `status` and
 /// `error`.
+///
+/// Sent again with the same `Idempotency-Key`, it makes no second workspace: the answer is the
+/// first one, with the header `Idempotency-Replayed`.
 #[utoipa::path(
     post,
     path = "/api/v1/agent/workspaces",
     tag = "workspaces",
     operation_id = "create_workspace",
-    params(Parameters),
+    params(
+        Parameters,
+        ("Idempotency-Key" = Option<String>, Header, description = "Up to 255 characters that name this create."),
+    ),
     request_body = CreateWorkspace,
     responses(
         (status = 201, description = "It is ready.", body = Workspace),
@@ -55,13 +73,30 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, &[
 pub(crate) async fn create(
     Workspaces(workspaces): Workspaces,
     caller: Caller,
-    _: NoIdempotencyKey,
+    operation: Operation,
+    IdempotencyHeader(key): IdempotencyHeader,
     Query(parameters): Query<Parameters>,
-    JsonBody(request): JsonBody<CreateWorkspace>,
-) -> Result<(StatusCode, Json<Workspace>), ApiError> {
+    body: FingerprintedBody<CreateWorkspace>,
+) -> Result<Response, ApiError> {
+    let started = Instant::now();
     let wait = parameters.wait.unwrap_or(true);
-    let new = request.parse(caller.token)?;
-    let row = workspaces.create(new, wait).await?;
+    let id = WorkspaceId::generate();
+    let new = NewWorkspace { id: Some(id), ..body.value.parse(caller.id())? };
+    let key = key.map(|key| IdempotencyKey { owner: caller.id(), key, fingerprint: body.fingerprint });
+    let summary = Summary::default()
+        .text("provider", new.provider.as_str())
+        .maybe("base_image", new.base_image.as_deref())
+        .value("wait", wait);
+    let record = operation.begin("create_workspace", Some(id), summary);
+    let created = record.end(workspaces.create_once(new, wait, key).await.map_err(ApiError::from))?;
+    if wait && !created.replayed {
+        metrics::histogram!(names::CREATE_SECONDS, "provider" => created.row.provider.as_str())
+            .record(started.elapsed().as_secs_f64());
+    }
     let status = if wait { StatusCode::CREATED } else { StatusCode::ACCEPTED };
-    Ok((status, Json(row.into())))
+    let mut response = (status, Json(Workspace::from(created.row))).into_response();
+    if created.replayed {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
 }

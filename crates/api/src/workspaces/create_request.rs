@@ -1,6 +1,5 @@
 //! What can be asked for when a workspace is created.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use emergent_store::{Environment, TokenId};
@@ -51,7 +50,7 @@ pub(crate) struct CreateWorkspace {
     network: Option<NetworkMode>,
     /// Environment variables of everything that runs in it.
     #[schema(value_type = Option<Object>)]
-    env: Option<BTreeMap<String, String>>,
+    env: Option<environment::Variables>,
     /// The image to start from, where the provider has images.
     base_image: Option<String>,
     /// How long it lives after its last use: 1 second to 10 years.
@@ -101,6 +100,7 @@ impl CreateWorkspace {
         let image =
             self.base_image.map(|image| text::checked("base_image", image, MAX_IMAGE_BYTES)).transpose()?;
         Ok(NewWorkspace {
+            id: None,
             provider: self.provider.unwrap_or_default(),
             deployment_mode: self.deployment_mode,
             limits: emergent_workspaces::RequestedLimits {
@@ -135,7 +135,20 @@ fn metadata(given: Option<Map<String, Value>>) -> Result<Map<String, Value>, Api
             format!("may have {MAX_METADATA_BYTES} bytes of JSON at most, not {length}"),
         ));
     }
+    if given.iter().any(|(name, value)| name.contains('\0') || has_zero(value)) {
+        return Err(ApiError::invalid("metadata", "has a zero character, which no database keeps"));
+    }
     Ok(given)
+}
+
+/// Whether a zero character is anywhere in it.
+fn has_zero(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(has_zero),
+        Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || has_zero(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 #[cfg(test)]
@@ -216,5 +229,8 @@ mod tests {
         refused(json!({"env": {"A=": ""}}), ErrorCode::InvalidRequest, "env.A=");
         let large = json!({"metadata": {"k": "x".repeat(MAX_METADATA_BYTES)}});
         refused(large, ErrorCode::InvalidRequest, "metadata");
+        for zero in [json!({"a\u{0}": 1}), json!({"a": ["\u{0}"]}), json!({"a": {"b": "x\u{0}"}})] {
+            refused(json!({"metadata": zero}), ErrorCode::InvalidRequest, "metadata");
+        }
     }
 }

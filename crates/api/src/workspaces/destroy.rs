@@ -5,6 +5,7 @@ use emergent_types::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::audit::{Operation, Summary};
 use crate::errors::ErrorCode::{NotSupported, ProviderFailed};
 use crate::errors::{ApiError, PRIVATE, QUERY, WORKSPACE, documented_errors};
 use crate::extract::{Query, WorkspacePath, Workspaces};
@@ -44,11 +45,13 @@ documented_errors!(Errors: PRIVATE, QUERY, WORKSPACE, &[NotSupported, ProviderFa
 pub(crate) async fn destroy(
     Workspaces(workspaces): Workspaces,
     WorkspacePath(id): WorkspacePath,
+    operation: Operation,
     Query(parameters): Query<Parameters>,
 ) -> Result<Json<DestroyedWorkspace>, ApiError> {
     if parameters.snapshot == Some(true) {
         return Err(ApiError::not_supported("snapshot", "snapshots are not supported yet"));
     }
-    workspaces.destroy(id).await?;
+    let record = operation.begin("destroy_workspace", Some(id), Summary::default());
+    record.end(workspaces.destroy(id).await.map_err(ApiError::from))?;
     Ok(Json(DestroyedWorkspace { id, status: "destroyed" }))
 }

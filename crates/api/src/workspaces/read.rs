@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::text;
+use crate::audit::Summary;
 use crate::errors::ErrorCode::{FileNotFound, NotADirectory, PermissionDenied};
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, TOOL_CALL, WORKSPACE, documented_errors};
-use crate::extract::{JsonBody, WorkspacePath, Workspaces};
+use crate::extract::{JsonBody, Tool};
 
 /// How many lines where a request does not say.
 const DEFAULT_LIMIT: u64 = 2000;
@@ -127,13 +128,13 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, TOOL_CALL, &[
     responses((status = 200, description = "What is there.", body = ReadAnswer), Errors)
 )]
 pub(crate) async fn read(
-    Workspaces(workspaces): Workspaces,
-    WorkspacePath(id): WorkspacePath,
-    JsonBody(request): JsonBody<ReadRequest>,
+    tool: Tool,
+    JsonBody(request, _memory): JsonBody<ReadRequest>,
 ) -> Result<Json<ReadAnswer>, ApiError> {
     let read = request.parse()?;
-    let tool = workspaces.tool(id).await?;
-    Ok(Json(tool.read_page(&read.path, read.offset, read.limit).await?.into()))
+    let call = tool.begin(Summary::default().text("path", &read.path)).await?;
+    let result = call.read_page(&read.path, read.offset, read.limit).await;
+    call.end(result.map(|page| Json(page.into())).map_err(ApiError::from))
 }
 
 #[cfg(test)]

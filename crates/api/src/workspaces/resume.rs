@@ -6,6 +6,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::view::Workspace;
+use crate::audit::{Operation, Summary};
 use crate::errors::ErrorCode::{LimitReached, ProviderFailed, WorkspaceNotReady};
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, WORKSPACE, documented_errors};
 use crate::extract::{OptionalJsonBody, WorkspacePath, Workspaces};
@@ -32,7 +33,10 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, &[WorkspaceNotReady, L
 pub(crate) async fn resume(
     Workspaces(workspaces): Workspaces,
     WorkspacePath(id): WorkspacePath,
+    operation: Operation,
     OptionalJsonBody(ResumeWorkspace {}): OptionalJsonBody<ResumeWorkspace>,
 ) -> Result<Json<Workspace>, ApiError> {
-    Ok(Json(workspaces.resume(id).await?.into()))
+    let record = operation.begin("resume_workspace", Some(id), Summary::default());
+    let resumed = record.end(workspaces.resume(id).await.map_err(ApiError::from))?;
+    Ok(Json(resumed.into()))
 }

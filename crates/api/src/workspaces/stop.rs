@@ -1,11 +1,12 @@
 //! `POST /api/v1/agent/workspaces/{id}/stop`
 
 use axum::Json;
-use emergent_types::WorkspaceId;
+use emergent_types::{StopMode, WorkspaceId};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::view::Workspace;
+use crate::audit::{Operation, Summary};
 use crate::errors::ErrorCode::{NotSupported, ProviderFailed, WorkspaceNotReady};
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, WORKSPACE, documented_errors};
 use crate::extract::{OptionalJsonBody, WorkspacePath, Workspaces};
@@ -18,19 +19,11 @@ pub(crate) struct StopWorkspace {
     mode: Option<StopMode>,
 }
 
-/// What a stop keeps.
-#[derive(Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-enum StopMode {
-    /// The files.
-    Disk,
-    /// The files and what runs. Not supported yet.
-    Memory,
-}
-
 documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, &[NotSupported, WorkspaceNotReady, ProviderFailed]);
 
-/// Stops a workspace: what runs in it ends, its files stay.
+/// Stops a workspace: what runs in it ends, its files stay. With `mode` `memory`, where its
+/// provider can (`suspend` among its capabilities), what runs stands still instead and goes on
+/// after a resume.
 ///
 /// Does nothing where it is stopped already. A stopped workspace does not count against the
 /// limit of concurrent workspaces.
@@ -46,13 +39,15 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, &[NotSupported, Worksp
 pub(crate) async fn stop(
     Workspaces(workspaces): Workspaces,
     WorkspacePath(id): WorkspacePath,
+    operation: Operation,
     OptionalJsonBody(request): OptionalJsonBody<StopWorkspace>,
 ) -> Result<Json<Workspace>, ApiError> {
-    match request.mode.unwrap_or(StopMode::Disk) {
-        StopMode::Disk => Ok(Json(workspaces.stop(id).await?.into())),
-        StopMode::Memory => Err(ApiError::not_supported(
-            "mode",
-            "keeping what runs is not supported yet; \"disk\" keeps the files",
-        )),
+    let mode = request.mode.unwrap_or(StopMode::Disk);
+    if mode == StopMode::Memory && !workspaces.can_suspend(id).await? {
+        let reason = "its provider cannot keep what runs; \"disk\" keeps the files";
+        return Err(ApiError::not_supported("mode", reason));
     }
+    let record = operation.begin("stop_workspace", Some(id), Summary::default());
+    let stopped = record.end(workspaces.stop(id, mode).await.map_err(ApiError::from))?;
+    Ok(Json(stopped.into()))
 }

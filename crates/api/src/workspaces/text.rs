@@ -1,5 +1,8 @@
 //! Text that ends up in a system call inside the sandbox.
 
+use emergent_protocol::MAX_PATTERN_BYTES;
+
+use crate::audit::Summary;
 use crate::errors::ApiError;
 
 /// The longest path Linux takes.
@@ -8,13 +11,16 @@ const MAX_PATH_BYTES: usize = 4096;
 /// The longest name of an account.
 const MAX_USER_BYTES: usize = 256;
 
+/// The most that one search answers with.
+const MAX_FOUND: u32 = 10_000;
+
 /// A field that must be there.
-pub(super) fn required<T>(field: &'static str, value: Option<T>) -> Result<T, ApiError> {
+pub(crate) fn required<T>(field: &'static str, value: Option<T>) -> Result<T, ApiError> {
     value.ok_or_else(|| ApiError::invalid(field, "is missing"))
 }
 
 /// Text that is not empty, not too long, and has no NUL in it.
-pub(super) fn checked(field: &'static str, text: String, max_bytes: usize) -> Result<String, ApiError> {
+pub(crate) fn checked(field: &'static str, text: String, max_bytes: usize) -> Result<String, ApiError> {
     if text.is_empty() {
         return Err(ApiError::invalid(field, "must not be empty"));
     }
@@ -31,13 +37,33 @@ pub(super) fn checked(field: &'static str, text: String, max_bytes: usize) -> Re
 }
 
 /// A path inside the sandbox. What it names is the sandbox's own business.
-pub(super) fn path(field: &'static str, text: String) -> Result<String, ApiError> {
+pub(crate) fn path(field: &'static str, text: String) -> Result<String, ApiError> {
     checked(field, text, MAX_PATH_BYTES)
 }
 
 /// An account inside the sandbox.
-pub(super) fn user(field: &'static str, text: String) -> Result<String, ApiError> {
+pub(crate) fn user(field: &'static str, text: String) -> Result<String, ApiError> {
     checked(field, text, MAX_USER_BYTES)
+}
+
+/// What paths or lines look like.
+pub(crate) fn pattern(field: &'static str, text: String) -> Result<String, ApiError> {
+    checked(field, text, MAX_PATTERN_BYTES)
+}
+
+/// What is written down of a search.
+pub(crate) fn search_summary(pattern: &str, path: Option<&str>) -> Summary {
+    Summary::default().text("pattern", pattern).maybe("path", path)
+}
+
+/// How much a search may find.
+pub(crate) fn search_limit(limit: Option<u32>) -> Result<Option<u32>, ApiError> {
+    match limit {
+        Some(limit) if !(1..=MAX_FOUND).contains(&limit) => {
+            Err(ApiError::invalid("limit", format!("must be between 1 and {MAX_FOUND}, not {limit}")))
+        }
+        limit => Ok(limit),
+    }
 }
 
 #[cfg(test)]

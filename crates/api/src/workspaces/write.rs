@@ -4,14 +4,16 @@ use axum::Json;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use emergent_agent_client::Written;
 use emergent_types::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::text;
+use crate::audit::Summary;
 use crate::errors::ErrorCode::{FileNotFound, IsDirectory, NoSpace, NotADirectory, PermissionDenied};
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, TOOL_CALL, WORKSPACE, documented_errors};
-use crate::extract::{JsonBody, WorkspacePath, Workspaces};
+use crate::extract::{JsonBody, Tool};
 
 /// A file to write.
 #[derive(Deserialize, ToSchema)]
@@ -55,6 +57,12 @@ pub(crate) struct WriteAnswer {
     created: bool,
 }
 
+impl From<Written> for WriteAnswer {
+    fn from(written: Written) -> Self {
+        Self { success: true, bytes_written: written.bytes_written, created: written.created }
+    }
+}
+
 documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, TOOL_CALL, &[
     IsDirectory,
     NotADirectory,
@@ -77,14 +85,13 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, TOOL_CALL, &[
     responses((status = 200, description = "It is written.", body = WriteAnswer), Errors)
 )]
 pub(crate) async fn write(
-    Workspaces(workspaces): Workspaces,
-    WorkspacePath(id): WorkspacePath,
-    JsonBody(request): JsonBody<WriteRequest>,
+    tool: Tool,
+    JsonBody(request, _memory): JsonBody<WriteRequest>,
 ) -> Result<Json<WriteAnswer>, ApiError> {
     let (path, content) = request.parse()?;
-    let tool = workspaces.tool(id).await?;
-    let written = tool.write_file(&path, content).await?;
-    Ok(Json(WriteAnswer { success: true, bytes_written: written.bytes_written, created: written.created }))
+    let call = tool.begin(Summary::default().text("path", &path).value("bytes", content.len())).await?;
+    let result = call.write_file(&path, content).await;
+    call.end(result.map(|written| Json(written.into())).map_err(ApiError::from))
 }
 
 #[cfg(test)]

@@ -1,0 +1,54 @@
+//! The table. Adding a row is a decision about who may do it.
+
+use super::Access::{self, Make, ManageWorkspace, Public, Read, ReadWorkspace, Watch};
+use super::Rule;
+
+/// Every route with what it takes to call it.
+pub(crate) const TABLE: &[Rule] = &[
+    ("GET", "/healthz", Public),
+    ("GET", "/readyz", Public),
+    ("GET", "/api/v1/openapi.json", Public),
+    ("GET", "/metrics", Watch),
+    ("GET", "/api/v1/audit", Read),
+    // Who may make and revoke which tokens, the endpoints know.
+    ("GET", "/api/v1/tokens", Read),
+    ("POST", "/api/v1/tokens", Make),
+    ("GET", "/api/v1/tokens/{token_id}", Read),
+    ("DELETE", "/api/v1/tokens/{token_id}", Make),
+    ("GET", "/api/v1/agent/workspaces", Read),
+    ("POST", "/api/v1/agent/workspaces", Make),
+    ("GET", "/api/v1/agent/workspaces/providers", Read),
+    ("GET", "/api/v1/agent/workspaces/{id}", ReadWorkspace),
+    ("DELETE", "/api/v1/agent/workspaces/{id}", ManageWorkspace),
+    ("POST", "/api/v1/agent/workspaces/{id}/stop", ManageWorkspace),
+    ("POST", "/api/v1/agent/workspaces/{id}/resume", ManageWorkspace),
+    // A session's list names the tools of the contract; what else there is, is a part of one.
+    ("POST", "/api/v1/agent/workspaces/{id}/bash", tool("bash")),
+    ("POST", "/api/v1/agent/workspaces/{id}/exec", tool("bash")),
+    ("POST", "/api/v1/agent/workspaces/{id}/read", tool("read")),
+    ("POST", "/api/v1/agent/workspaces/{id}/write", tool("write")),
+    ("POST", "/api/v1/agent/workspaces/{id}/edit", tool("edit")),
+    ("POST", "/api/v1/agent/workspaces/{id}/glob", tool("glob")),
+    ("POST", "/api/v1/agent/workspaces/{id}/grep", tool("grep")),
+    ("POST", "/api/v1/agent/workspaces/{id}/git", tool("git")),
+    ("GET", "/api/v1/agent/workspaces/{id}/files", part_of("read", "download")),
+    ("PUT", "/api/v1/agent/workspaces/{id}/files", part_of("write", "upload")),
+    ("GET", "/api/v1/agent/workspaces/{id}/watch", part_of("read", "watch")),
+    ("GET", "/api/v1/agent/workspaces/{id}/terminal", part_of("bash", "terminal")),
+    ("GET", "/api/v1/agent/workspaces/{id}/tunnel/{port}", part_of("bash", "tunnel")),
+    ("GET", "/api/v1/agent/workspaces/{id}/processes", part_of("bash", "processes")),
+    ("GET", "/api/v1/agent/workspaces/{id}/processes/{process_id}", part_of("bash", "processes")),
+    ("GET", "/api/v1/agent/workspaces/{id}/processes/{process_id}/output", part_of("bash", "processes")),
+    ("DELETE", "/api/v1/agent/workspaces/{id}/processes/{process_id}", part_of("bash", "processes")),
+];
+
+/// A tool of the contract.
+const fn tool(name: &'static str) -> Access {
+    Access::Tool { name, needs: name }
+}
+
+/// Something that whoever has the tool `needs` may do as well; it has its own name in the audit
+/// log.
+const fn part_of(needs: &'static str, name: &'static str) -> Access {
+    Access::Tool { name, needs }
+}

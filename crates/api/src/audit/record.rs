@@ -1,0 +1,49 @@
+//! One call, while it runs.
+
+use std::time::Instant;
+
+use super::{Audit, Ending};
+use crate::errors::{ApiError, ErrorCode};
+
+/// One call, while it runs. Dropped without [`end`](Self::end), it was cancelled: whoever asked
+/// has gone away, or their token ended.
+pub(crate) struct Record {
+    audit: Audit,
+    tool: &'static str,
+    id: uuid::Uuid,
+    started: Instant,
+    ended: bool,
+}
+
+impl Record {
+    pub(super) fn new(audit: Audit, tool: &'static str, id: uuid::Uuid) -> Self {
+        Self { audit, tool, id, started: Instant::now(), ended: false }
+    }
+
+    /// Notes what came of it, and passes it on.
+    pub(crate) fn end<T>(mut self, result: Result<T, ApiError>) -> Result<T, ApiError> {
+        match &result {
+            Ok(_) => self.note(Ending::Ok),
+            Err(error) => self.note(Ending::Error(error.code())),
+        }
+        result
+    }
+
+    /// Notes that it did what was asked, or why not.
+    pub(crate) fn ended(mut self, failure: Option<ErrorCode>) {
+        self.note(failure.map_or(Ending::Ok, Ending::Error));
+    }
+
+    fn note(&mut self, ending: Ending) {
+        self.ended = true;
+        self.audit.finish(self.id, self.tool, self.started.elapsed(), ending);
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.note(Ending::Cancelled);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `GET /metrics`
+
+use std::collections::HashMap;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use emergent_types::WorkspaceStatus;
+
+use super::names;
+use crate::errors::{ApiError, PRIVATE, documented_errors};
+use crate::state::ApiState;
+
+documented_errors!(Errors: PRIVATE);
+
+/// The server's figures, for Prometheus.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "health",
+    operation_id = "metrics",
+    responses(
+        (status = 200, description = "Figures.", body = String, content_type = "text/plain"),
+        Errors,
+    )
+)]
+pub(crate) async fn get(State(state): State<ApiState>) -> Result<Response, ApiError> {
+    let recorder = super::recorder().map_err(ApiError::internal)?;
+    look(&state);
+    let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    Ok((content_type, recorder.render()).into_response())
+}
+
+/// Sets what is only known when it is looked at.
+fn look(state: &ApiState) {
+    if let Some(workspaces) = state.workspaces() {
+        let mut counts: HashMap<WorkspaceStatus, u32> = HashMap::new();
+        for status in workspaces.statuses() {
+            *counts.entry(status).or_default() += 1;
+        }
+        for status in WorkspaceStatus::ALL {
+            let count = counts.get(status).copied().unwrap_or(0);
+            metrics::gauge!(names::WORKSPACES, "status" => status.as_str()).set(count);
+        }
+    }
+    metrics::gauge!(names::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    metrics::gauge!(names::START_TIME_SECONDS).set(state.started_at().unix_timestamp() as f64);
+    if let Some(bytes) = resident_bytes() {
+        metrics::gauge!(names::RESIDENT_BYTES).set(bytes as f64);
+    }
+}
+
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn memory_is_known() {
+        assert!(super::resident_bytes().unwrap() > 1 << 20);
+    }
+}

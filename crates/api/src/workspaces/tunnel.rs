@@ -1,0 +1,140 @@
+//! `GET /api/v1/agent/workspaces/{id}/tunnel/{port}`
+
+use axum::extract::State;
+use axum::response::Response;
+use bytes::BytesMut;
+use emergent_agent_client::TunnelStream;
+use emergent_types::WorkspaceId;
+use emergent_workspaces::InUse;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::sync::Notify;
+
+use crate::audit::Summary;
+use crate::errors::ErrorCode::{self, NotSupported, PortClosed};
+use crate::errors::{ApiError, PRIVATE, SOCKET, TOOL_CALL, WORKSPACE, documented_errors};
+use crate::extract::{CallRecord, PortPath, Tool};
+use crate::state::ApiState;
+use crate::streaming::{End, Heard, SocketReader, SocketRequest, SocketWriter};
+
+/// How much of what the sandbox sends goes into one message at most.
+const MESSAGE_BYTES: usize = 64 << 10;
+
+/// A word of the client's about its tunnel: it sends no more, but still listens.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Control {
+    end: bool,
+}
+
+documented_errors!(Errors: PRIVATE, WORKSPACE, TOOL_CALL, SOCKET, &[NotSupported, PortClosed]);
+
+/// Connects to a TCP port on the loopback of the sandbox, as a WebSocket.
+///
+/// Binary messages are the bytes of the connection. The text message `{"end": true}` says, from
+/// either side, that it sends no more; the other direction goes on. Where nobody listens on the
+/// port, the answer is `port_closed`.
+#[utoipa::path(
+    get,
+    path = "/api/v1/agent/workspaces/{id}/tunnel/{port}",
+    tag = "tools",
+    operation_id = "tunnel",
+    params(
+        ("id" = WorkspaceId, Path, description = "The workspace."),
+        ("port" = u16, Path, description = "The port, 1 to 65535."),
+    ),
+    responses((status = 101, description = "The connection is a WebSocket now."), Errors)
+)]
+pub(crate) async fn tunnel(
+    State(state): State<ApiState>,
+    tool: Tool,
+    PortPath(port): PortPath,
+    request: SocketRequest,
+) -> Result<Response, ApiError> {
+    let (call, record) = tool.begin(Summary::default().value("port", port)).await?.split();
+    let stream = match call.tunnel(port).await {
+        Ok(stream) => stream,
+        Err(error) => return record.end(Err(error.into())),
+    };
+    state.sockets().serve(request, move |reader, writer| serve(record, stream, reader, writer))
+}
+
+/// Carries both directions until both have ended, or the client has gone.
+async fn serve(
+    record: CallRecord,
+    stream: InUse<TunnelStream>,
+    reader: SocketReader,
+    mut writer: SocketWriter,
+) {
+    let (incoming, outgoing) = tokio::io::split(stream);
+    let client_ended = Notify::new();
+    let (code, reason) = tokio::select! {
+        end = send(outgoing, reader, &client_ended) => end,
+        end = receive(incoming, &mut writer, &client_ended) => end,
+        () = record.token_ended() => (1008, "the token was revoked, or its time is over"),
+    };
+    match code {
+        1000 => record.ended(None),
+        1011 => record.ended(Some(ErrorCode::IoError)),
+        // Dropped: cancelled.
+        _ => drop(record),
+    }
+    writer.close(code, reason).await;
+}
+
+/// From the client into the sandbox. Ends when the client has gone.
+async fn send(
+    mut outgoing: WriteHalf<InUse<TunnelStream>>,
+    mut reader: SocketReader,
+    client_ended: &Notify,
+) -> End {
+    let mut is_open = true;
+    loop {
+        let heard = match reader.next().await {
+            Ok(heard) => heard,
+            Err(end) => return end,
+        };
+        match heard {
+            // Whoever does not read any more may still write.
+            Heard::Data(data) if is_open => is_open = outgoing.write_all(&data).await.is_ok(),
+            Heard::Data(_) => {}
+            Heard::Control(text) if serde_json::from_str(&text).is_ok_and(|Control { end }| end) => {
+                let _ = outgoing.shutdown().await;
+                is_open = false;
+                client_ended.notify_one();
+            }
+            Heard::Control(_) => return (1008, "a text message must be {\"end\": true}"),
+        }
+    }
+}
+
+/// From the sandbox to the client. Ends when both have ended.
+async fn receive(
+    mut incoming: ReadHalf<InUse<TunnelStream>>,
+    writer: &mut SocketWriter,
+    client_ended: &Notify,
+) -> End {
+    let mut buffer = BytesMut::new();
+    loop {
+        buffer.reserve(MESSAGE_BYTES);
+        let Some(read) = writer.while_waiting(incoming.read_buf(&mut buffer)).await else {
+            return (1001, "");
+        };
+        let sent = match read {
+            Ok(0) => break,
+            Ok(_) => writer.data(buffer.split().freeze()).await,
+            Err(_) => return (1011, "the connection in the sandbox was lost"),
+        };
+        if sent.is_err() {
+            return (1001, "");
+        }
+    }
+    if writer.control(&json!({ "end": true })).await.is_err() {
+        return (1001, "");
+    }
+    match writer.while_waiting(client_ended.notified()).await {
+        Some(()) => (1000, "both directions have ended"),
+        None => (1001, ""),
+    }
+}
