@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::token::TokenCommand;
 use crate::workspace::WorkspaceCommand;
 
 const EXIT_CODES: &str = "\
@@ -64,10 +65,20 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: WorkspaceCommand,
     },
+    /// Make, list and revoke tokens
+    Token {
+        #[command(subcommand)]
+        command: TokenCommand,
+    },
     /// Look at this machine: what works, what is missing, and how to get it
     Doctor,
     /// Print the OpenAPI document
     Openapi,
+    /// Print a completion script for a shell, such as `source <(emergent completions bash)`
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
 }
 
 /// What `serve` takes. Everything else is in the environment or the configuration file.

@@ -1,6 +1,7 @@
 //! Finds the server, and the token to show it.
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use emergent_client::Client;
@@ -29,6 +30,22 @@ pub(crate) fn connect(common: &CommonArguments) -> Result<Client, Failure> {
             Ok(Client::new(&url, &token)?)
         }
     }
+}
+
+/// Runs a command that talks to the server.
+pub(crate) fn run(
+    common: &CommonArguments,
+    command: impl AsyncFnOnce(Client) -> Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
+    let client = connect(common)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let ended = runtime.block_on(command(client));
+    // A read of the terminal cannot be taken back, and must not be waited for.
+    runtime.shutdown_background();
+    ended
 }
 
 /// Where the server of the data folder listens. It says so itself, so this is right even

@@ -8,16 +8,19 @@ mod arguments;
 mod connection;
 mod doctor;
 mod exit;
+mod named_value;
 mod output;
 mod private_file;
+mod progress;
 mod serve;
 mod settings;
 mod shell_words;
+mod token;
 mod workspace;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::arguments::{Arguments, Command};
 use crate::exit::Failure;
@@ -47,10 +50,17 @@ fn run(arguments: Arguments, output: Output) -> Result<ExitCode, Failure> {
     match command {
         Command::Serve(serve) => serve::run(&common, &serve),
         Command::Workspace { command } => workspace::run(&common, command, output),
+        Command::Token { command } => token::run(&common, command, output),
         Command::Doctor => doctor::run(&common, output),
         Command::Openapi => {
             let document = emergent_api::openapi_json().map_err(anyhow::Error::from)?;
             output.line(&document);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "emergent", &mut script);
+            output.passed_on(&String::from_utf8_lossy(&script), "");
             Ok(ExitCode::SUCCESS)
         }
     }

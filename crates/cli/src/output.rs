@@ -1,6 +1,7 @@
 //! What is printed, for people or for programs.
 
 use std::io::{self, Write};
+use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
 use emergent_client::ClientError;
@@ -31,6 +32,26 @@ impl Output {
         self.line(&text);
     }
 
+    /// Prints a result that is a list for people: one line each. For none there is nothing to
+    /// read on, and a person is told so beside it.
+    pub(crate) fn list<T: Serialize>(self, value: &T, nothing: &str, lines: impl FnOnce(&T) -> Vec<String>) {
+        if self.json {
+            return self.result(value, |_| String::new());
+        }
+        let lines = lines(value);
+        if lines.is_empty() {
+            self.note(nothing);
+        }
+        for line in lines {
+            self.line(&line);
+        }
+    }
+
+    /// Prints one of many results, for programs: a line of JSON.
+    pub(crate) fn json_line<T: Serialize>(self, value: &T) {
+        self.line(&serde_json::to_string(value).unwrap_or_else(|error| json!(error.to_string()).to_string()));
+    }
+
     /// Prints a line of text.
     pub(crate) fn line(self, text: &str) {
         write(&mut io::stdout().lock(), &[text.as_bytes(), b"\n"].concat());
@@ -47,9 +68,37 @@ impl Output {
         write(&mut io::stderr().lock(), format!("{text}\n").as_bytes());
     }
 
+    /// Tells a person something beside the result. Programs have it in the result.
+    pub(crate) fn hint(self, text: &str) {
+        if !self.json {
+            self.note(text);
+        }
+    }
+
     /// Whether programs read this.
     pub(crate) fn is_json(self) -> bool {
         self.json
+    }
+
+    /// Does the same for each of several. What fails is told, and the others are done all the
+    /// same; the first failure decides how the program ends.
+    pub(crate) async fn each<T>(
+        self,
+        of: Vec<T>,
+        mut one: impl AsyncFnMut(T) -> Result<(), Failure>,
+    ) -> ExitCode {
+        let mut code = ExitCode::SUCCESS;
+        let mut failed = false;
+        for one_of_them in of {
+            if let Err(failure) = one(one_of_them).await {
+                self.failure(&failure);
+                if !failed {
+                    code = failure.exit_code();
+                }
+                failed = true;
+            }
+        }
+        code
     }
 
     /// Tells why a command failed.

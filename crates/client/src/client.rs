@@ -30,16 +30,31 @@ pub struct Client {
 
 /// The body of an answer that is not a success.
 #[derive(Deserialize)]
-struct ErrorBody {
-    error: ErrorContent,
+pub(crate) struct ErrorBody {
+    pub(crate) error: ErrorContent,
 }
 
+/// What went wrong, as the server says it.
 #[derive(Deserialize)]
-struct ErrorContent {
+pub(crate) struct ErrorContent {
     code: String,
     message: String,
     #[serde(default)]
     details: Map<String, Value>,
+}
+
+impl ErrorContent {
+    /// An error of an answer with this status.
+    pub(crate) fn into_failure(self, status: u16) -> ApiFailure {
+        ApiFailure {
+            status,
+            code: self.code,
+            message: self.message,
+            details: self.details,
+            retry_after_seconds: None,
+            request_id: None,
+        }
+    }
 }
 
 impl Client {
@@ -111,16 +126,32 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        let url = format!("{}{path}", self.url());
-        self.http.request(method, url).header(AUTHORIZATION, self.authorization.clone()).timeout(CALL_LIMIT)
+        self.unbounded(method, path).timeout(CALL_LIMIT)
     }
 
-    async fn send<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<T, ClientError> {
+    /// A request whose answer may take as long as it needs.
+    pub(crate) fn unbounded(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        let url = format!("{}{path}", self.url());
+        self.http.request(method, url).header(AUTHORIZATION, self.authorization.clone())
+    }
+
+    /// Sends a request and gives the answer as soon as its head is there.
+    pub(crate) async fn open(&self, request: reqwest::RequestBuilder) -> Result<Response, ClientError> {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        if response.status().is_success() { Ok(response) } else { Err(self.failure(response).await) }
+    }
+
+    /// What proves who is asking.
+    pub(crate) fn authorization(&self) -> HeaderValue {
+        self.authorization.clone()
+    }
+
+    pub(crate) async fn send<T: DeserializeOwned>(
+        &self,
+        request: reqwest::RequestBuilder,
+    ) -> Result<T, ClientError> {
+        let response = self.open(request).await?;
         let status = response.status().as_u16();
-        if !response.status().is_success() {
-            return Err(self.failure(response).await);
-        }
         let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
         serde_json::from_slice(&body).map_err(|error| self.unexpected(status, &error))
     }
@@ -137,28 +168,23 @@ impl Client {
             Err(error) => return self.unreachable(&error),
         };
         match serde_json::from_slice::<ErrorBody>(&body) {
-            Ok(ErrorBody { error }) => ClientError::Api(ApiFailure {
-                status,
-                code: error.code,
-                message: error.message,
-                details: error.details,
-                retry_after_seconds,
-                request_id,
-            }),
+            Ok(ErrorBody { error }) => {
+                ClientError::Api(ApiFailure { retry_after_seconds, request_id, ..error.into_failure(status) })
+            }
             Err(error) => self.unexpected(status, &error),
         }
     }
 
-    fn unreachable(&self, error: &reqwest::Error) -> ClientError {
+    pub(crate) fn unreachable(&self, error: &dyn std::error::Error) -> ClientError {
         // The outermost text names the address again; what happened is at the bottom.
-        let mut cause: &dyn std::error::Error = error;
+        let mut cause = error;
         while let Some(source) = cause.source() {
             cause = source;
         }
         ClientError::Unreachable { url: self.url().to_owned(), reason: cause.to_string() }
     }
 
-    fn unexpected(&self, status: u16, error: &serde_json::Error) -> ClientError {
+    pub(crate) fn unexpected(&self, status: u16, error: &dyn std::fmt::Display) -> ClientError {
         ClientError::UnexpectedAnswer { url: self.url().to_owned(), status, reason: error.to_string() }
     }
 }

@@ -15,19 +15,40 @@
 //! Answers are read leniently: a newer server may send fields that this version does not
 //! know. Failures carry the server's own code, so that a program can tell them apart.
 
+mod audit;
 mod client;
+mod edit;
 mod error;
+mod events;
+mod files;
+mod git;
 mod processes;
 mod requests;
+mod search;
+mod sockets;
+mod tokens;
 mod tools;
 mod workspaces;
 
+pub use audit::{AuditEntry, AuditList, ListAudit};
 pub use client::Client;
+pub use edit::{EditAnswer, EditMode, EditRequest};
 pub use error::{ApiFailure, ClientError};
-pub use processes::{OutputPage, Process, ProcessList, ProcessWithOutput, SignalledProcess};
+pub use events::{CommandEvent, CommandStream, FileChange, FileChangeKind, OutputFollower, WatchStream};
+pub use files::{Download, Upload};
+pub use git::{
+    GitAuthor, GitBranches, GitChange, GitCheckedOut, GitCommit, GitCommitRequest, GitCommitted, GitDiff,
+    GitDiffRequest, GitFileDiff, GitLog, GitLogRequest, GitStatus,
+};
+pub use processes::{OutputPage, OutputStream, Process, ProcessList, ProcessWithOutput, SignalledProcess};
 pub use requests::{
     BashRequest, CreateWorkspace, ListWorkspaces, ReadRequest, RequestedLimits, WriteRequest,
 };
+pub use search::{GlobAnswer, GlobRequest, GrepAnswer, GrepCount, GrepMatch, GrepOutputMode, GrepRequest};
+pub use sockets::{
+    TerminalEvent, TerminalExit, TerminalReader, TerminalRequest, TerminalWriter, TunnelReader, TunnelWriter,
+};
+pub use tokens::{CreateToken, NewToken, Token, TokenList};
 pub use tools::{FinishedCommand, ReadAnswer, StartedProcess, StreamBytes, WriteAnswer};
 pub use workspaces::{
     Attempt, Checkout, DestroyedWorkspace, Provider, ProviderList, Workspace, WorkspaceFailure, WorkspaceList,

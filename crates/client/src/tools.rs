@@ -30,6 +30,12 @@ pub struct FinishedCommand {
     pub truncated: bool,
     /// How much it printed.
     pub total_bytes: StreamBytes,
+    /// The file in the sandbox that has everything, where something is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_file: Option<String>,
+    /// Whether that file, too, ends before the output did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_file_truncated: Option<bool>,
     /// Whether it was killed because its time was up.
     pub timed_out: bool,
     /// Whether the workspace ran out of memory while it ran.

@@ -2,8 +2,8 @@
 
 use emergent_types::{
     Capabilities, ContainerType, DeploymentMode, DiskEnforcement, FreeResources, IsolationLevel, Lifecycle,
-    NetworkMode, Persistence, ProviderChoice, ProviderKind, ResourceLimits, StartupMillis, WorkspaceId,
-    WorkspaceStatus,
+    NetworkMode, Persistence, ProviderChoice, ProviderKind, ResourceLimits, StartupMillis, StopMode,
+    WorkspaceId, WorkspaceStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -186,6 +186,12 @@ impl Client {
     /// Ends what runs in a workspace and keeps its files.
     pub async fn stop(&self, id: WorkspaceId) -> Result<Workspace, ClientError> {
         self.post(&format!("{WORKSPACES}/{id}/stop"), &Map::new()).await
+    }
+
+    /// Lets what runs in a workspace stand still, with its memory, until it is resumed.
+    pub async fn suspend(&self, id: WorkspaceId) -> Result<Workspace, ClientError> {
+        let body = serde_json::json!({"mode": StopMode::Memory});
+        self.post(&format!("{WORKSPACES}/{id}/stop"), &body).await
     }
 
     /// Starts a stopped workspace again.

@@ -31,12 +31,12 @@ pub(super) struct Finding {
 
 impl Finding {
     pub(super) fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, level: Level::Ok, found: found.into(), cost: None, remedy: None }
+        Self { name, level: Level::Ok, found: one_line(found.into()), cost: None, remedy: None }
     }
 
     pub(super) fn warning(name: &'static str, found: impl Into<String>, cost: &str, remedy: &str) -> Self {
         let (cost, remedy) = (Some(cost.to_owned()), Some(remedy.to_owned()));
-        Self { name, level: Level::Warning, found: found.into(), cost, remedy }
+        Self { name, level: Level::Warning, found: one_line(found.into()), cost, remedy }
     }
 
     pub(super) fn missing(name: &'static str, found: impl Into<String>, cost: &str, remedy: &str) -> Self {
@@ -57,5 +57,22 @@ impl Finding {
             }
         }
         text
+    }
+}
+
+/// What programs of the host say may have several.
+fn one_line(text: String) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_a_line_with_its_cost_and_its_remedy() {
+        let finding = Finding::warning("x", "one\n  two\n", "c", "r");
+        assert_eq!(finding.to_text(), "! x: one; two\n    costs: c\n    to get it: r\n");
     }
 }

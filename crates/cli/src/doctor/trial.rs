@@ -10,16 +10,18 @@ use crate::serve::providers;
 
 const NAME: &str = "local provider";
 
-pub(super) async fn check(data_dir: &Path) -> Finding {
-    match tempfile::Builder::new().prefix("doctor-").tempdir_in(place(data_dir)) {
+pub(super) async fn check(data_dir: Option<&Path>) -> Finding {
+    let make = |place: &Path| tempfile::Builder::new().prefix("doctor-").tempdir_in(place);
+    // On the disk that the server would use, where that can be written to.
+    let temporary = std::env::temp_dir();
+    let folder = match data_dir.map(make) {
+        Some(Ok(folder)) => Ok(folder),
+        Some(Err(_)) | None => make(&temporary),
+    };
+    match folder {
         Ok(folder) => judge(folder.path()).await,
-        Err(error) => failed(format!("no folder to try it in: {error}")),
+        Err(_) => failed(format!("not tried: {} cannot be written to either", temporary.display())),
     }
-}
-
-/// On the disk that the server would use, where that can be written to.
-fn place(data_dir: &Path) -> std::path::PathBuf {
-    if data_dir.is_dir() { data_dir.to_owned() } else { std::env::temp_dir() }
 }
 
 /// As an installation of its own, so that a server that runs meanwhile is not disturbed.

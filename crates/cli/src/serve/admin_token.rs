@@ -13,7 +13,11 @@ use crate::private_file;
 pub(super) async fn ensure(path: &Path, store: &dyn Store) -> Result<()> {
     if let Some(text) = private_file::read(path)? {
         let kept = BearerToken::from(text);
-        if store.find_token_by_hash(&kept.hash()).await.context("cannot look up the admin token")?.is_some() {
+        let known = store.find_token_by_hash(&kept.hash()).await.context("cannot look up the admin token")?;
+        let works = |token: &ApiToken| {
+            token.revoked_at.is_none() && token.expires_at.is_none_or(|end| end > emergent_store::now())
+        };
+        if known.is_some_and(|token| works(&token)) {
             return Ok(());
         }
     }
@@ -21,19 +25,26 @@ pub(super) async fn ensure(path: &Path, store: &dyn Store) -> Result<()> {
     // First the database: a token that is known and lost harms nobody, one that is written
     // down and unknown would.
     store
-        .insert_token(&ApiToken {
-            id: TokenId::generate(),
-            name: "first admin".to_owned(),
-            kind: TokenKind::Admin,
-            hash: token.hash(),
-            created_at: emergent_store::now(),
-            expires_at: None,
-        })
+        .insert_token(&first_admin(&token), None)
         .await
         .context("cannot write the admin token to the database")?;
     private_file::replace(path, token.expose())?;
     tracing::info!("a new admin token is in {}", path.display());
     Ok(())
+}
+
+fn first_admin(token: &BearerToken) -> ApiToken {
+    ApiToken {
+        id: TokenId::generate(),
+        name: "first admin".to_owned(),
+        kind: TokenKind::Admin,
+        hash: token.hash(),
+        created_at: emergent_store::now(),
+        expires_at: None,
+        owner_id: None,
+        revoked_at: None,
+        session: None,
+    }
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use emergent_orchestrator::Orchestrator;
 use emergent_store::sqlite::SqliteStore;
 use emergent_store::{OpenError, Store, Vault};
 use emergent_types::ProviderChoice;
+use emergent_workspaces::HostServices;
 
 use crate::arguments::{CommonArguments, ServeArguments};
 use crate::exit::Failure;
@@ -71,17 +72,21 @@ async fn serve(settings: Settings, environment: &Environment) -> Result<()> {
     let signals = signals::Signals::listen()?;
     private_file::make_folder(&settings.data_dir)?;
     let folder = settings.data_dir.canonicalize().context("cannot resolve the data folder")?;
-    let store = open_store(&folder, environment).await?;
+    let store = open_store(&folder, &settings, environment).await?;
     admin_token::ensure(&data_dir::admin_token(&folder), store.as_ref()).await?;
     let api = emergent_api::Service::bind(emergent_api::Options {
         listen: settings.listen,
         allowed_hosts: settings.allowed_hosts.clone(),
+        rate_limit: settings.rate_limit,
+        audit_retention: settings.audit_retention,
+        stall_limit: settings.stall_limit,
+        max_command_time: settings.max_command_time,
     })
     .await?;
     let address = api.local_addr();
 
     let workspaces = match settings.workspaces_enabled {
-        true => Some(start_workspaces(&settings, &folder, Arc::clone(&store)).await?),
+        true => Some(start_workspaces(&settings, environment, &folder, Arc::clone(&store)).await?),
         false => {
             tracing::warn!("workspaces are switched off; what exists is left as it is");
             None
@@ -108,12 +113,21 @@ async fn serve(settings: Settings, environment: &Environment) -> Result<()> {
     Ok(())
 }
 
-async fn open_store(folder: &Path, environment: &Environment) -> Result<Arc<dyn Store>> {
+async fn open_store(folder: &Path, settings: &Settings, environment: &Environment) -> Result<Arc<dyn Store>> {
     let key = encryption_key::load(&data_dir::secret_key(folder), environment)?;
-    match SqliteStore::open(&data_dir::database(folder), Vault::new(&key)).await {
-        Ok(store) => Ok(Arc::new(store)),
-        Err(OpenError::AlreadyInUse { pid, .. }) => {
-            let by = pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+    let vault = Vault::new(&key);
+    let opened = match &settings.database_url {
+        Some(url) => emergent_store::open(url.expose(), vault).await,
+        None => SqliteStore::open(&data_dir::database(folder), vault).await.map(|store| Arc::new(store) as _),
+    };
+    match opened {
+        Ok(store) => Ok(store),
+        Err(OpenError::AlreadyInUse { database, holder }) if settings.database_url.is_some() => {
+            let by = holder.map(|holder| format!(" ({holder})")).unwrap_or_default();
+            anyhow::bail!("another server{by} already uses the database {database}")
+        }
+        Err(OpenError::AlreadyInUse { holder, .. }) => {
+            let by = holder.map(|holder| format!(" ({holder})")).unwrap_or_default();
             anyhow::bail!("another server{by} already uses the data folder {}", folder.display())
         }
         Err(error) => Err(error).context("cannot open the database"),
@@ -122,10 +136,11 @@ async fn open_store(folder: &Path, environment: &Environment) -> Result<Arc<dyn 
 
 async fn start_workspaces(
     settings: &Settings,
+    environment: &Environment,
     folder: &Path,
     store: Arc<dyn Store>,
 ) -> Result<emergent_workspaces::Service> {
-    let providers = providers::all(folder, store.installation().id);
+    let providers = providers::all(folder, store.installation().id, settings, environment);
     let orchestrator = Orchestrator::start(providers).await;
     let options = emergent_workspaces::Options {
         max_concurrent: settings.max_concurrent,
@@ -138,6 +153,7 @@ async fn start_workspaces(
         },
         deployment_mode: settings.deployment_mode,
         min_isolation: settings.min_isolation,
+        services: HostServices::new(vec![Arc::new(emergent_api::WorkspaceInfo)]),
         ..emergent_workspaces::Options::default()
     };
     emergent_workspaces::Service::start(options, store, orchestrator)

@@ -4,14 +4,46 @@ use std::path::Path;
 use std::sync::Arc;
 
 use emergent_provider::WorkspaceProvider;
+use emergent_provider_gvisor::{DEFAULT_IMAGE, EngineAddress, GvisorProvider, Runtime};
 use emergent_provider_local::{AgentSource, HelperCommand, LocalProvider, Options};
-use emergent_types::InstallationId;
+use emergent_types::{InstallationId, ProviderKind};
 
 use crate::LOCAL_SANDBOX;
+use crate::settings::Settings;
+use crate::settings::environment::{self, Environment};
 
-/// Every provider, whether it works here or not: its health says so.
-pub(super) fn all(folder: &Path, installation: InstallationId) -> Vec<Arc<dyn WorkspaceProvider>> {
-    vec![Arc::new(local(folder, installation))]
+/// Every provider that is to be used, whether it works here or not: its health says so.
+pub(super) fn all(
+    folder: &Path,
+    installation: InstallationId,
+    settings: &Settings,
+    environment: &Environment,
+) -> Vec<Arc<dyn WorkspaceProvider>> {
+    let containers = |runtime| -> Arc<dyn WorkspaceProvider> {
+        Arc::new(GvisorProvider::new(emergent_provider_gvisor::Options {
+            data_dir: folder.to_owned(),
+            installation,
+            agent: emergent_agent_bundle::bytes().into(),
+            engine: environment.text(environment::DOCKER_HOST).map(EngineAddress::new).unwrap_or_default(),
+            runtime,
+            default_image: DEFAULT_IMAGE.to_owned(),
+        }))
+    };
+    let make = |kind: &ProviderKind| -> Option<Arc<dyn WorkspaceProvider>> {
+        match kind {
+            ProviderKind::Gvisor => Some(containers(Runtime::Runsc)),
+            ProviderKind::Docker => Some(containers(Runtime::Default)),
+            ProviderKind::Local => {
+                let local = local(folder, installation);
+                Some(Arc::new(local.with_egress_allow(settings.egress_allow.clone())))
+            }
+            // The settings refuse them.
+            ProviderKind::E2b | ProviderKind::Firecracker => None,
+        }
+    };
+    let mut providers: Vec<ProviderKind> = settings.providers.clone();
+    providers.dedup();
+    providers.iter().filter_map(make).collect()
 }
 
 /// The embedded sandbox.

@@ -17,6 +17,13 @@ pub(crate) const EMERGENT_ALLOWED_HOSTS: &str = "EMERGENT_ALLOWED_HOSTS";
 /// The weakest isolation any workspace may have: `container`, `gvisor` or `microvm`. Default
 /// container.
 pub(crate) const EMERGENT_MIN_ISOLATION: &str = "EMERGENT_MIN_ISOLATION";
+/// Requests per second of every token that is not an administrator's; 0 is without a limit.
+/// Default 1000.
+pub(crate) const EMERGENT_RATE_LIMIT: &str = "EMERGENT_RATE_LIMIT";
+/// How many seconds a client may take nothing of its answer before it is given up. Default 60.
+pub(crate) const EMERGENT_STALL_SECONDS: &str = "EMERGENT_STALL_SECONDS";
+/// How many days the audit log is kept. Default 90.
+pub(crate) const AUDIT_RETENTION_DAYS: &str = "AUDIT_RETENTION_DAYS";
 /// What is logged, as tracing directives such as `info` or `emergent_api=debug`. Default info.
 pub(crate) const EMERGENT_LOG: &str = "EMERGENT_LOG";
 /// Where the commands find the server.
@@ -31,6 +38,8 @@ pub(crate) const WORKSPACE_MAX_CONCURRENT: &str = "WORKSPACE_MAX_CONCURRENT";
 pub(crate) const WORKSPACE_DEFAULT_TTL_DAYS: &str = "WORKSPACE_DEFAULT_TTL_DAYS";
 /// Where automatic choice of a provider begins. Default auto: at the strongest.
 pub(crate) const WORKSPACE_DEFAULT_PROVIDER: &str = "WORKSPACE_DEFAULT_PROVIDER";
+/// Which providers are used, separated by commas: `gvisor`, `docker`, `local`. Default local.
+pub(crate) const WORKSPACE_PROVIDERS: &str = "WORKSPACE_PROVIDERS";
 /// Processors of a workspace whose request does not say. Default 2.
 pub(crate) const WORKSPACE_DEFAULT_CPU: &str = "WORKSPACE_DEFAULT_CPU";
 /// Memory of a workspace whose request does not say. Default 4G.
@@ -40,23 +49,37 @@ pub(crate) const WORKSPACE_DEFAULT_DISK: &str = "WORKSPACE_DEFAULT_DISK";
 /// Network of a workspace whose request does not say: `internet` or `isolated`. Default
 /// internet, as far as the provider can enforce it.
 pub(crate) const WORKSPACE_DEFAULT_NETWORK: &str = "WORKSPACE_DEFAULT_NETWORK";
+/// The longest `timeout_ms` of a command, in milliseconds. Default 600000.
+pub(crate) const WORKSPACE_BASH_MAX_TIMEOUT_MS: &str = "WORKSPACE_BASH_MAX_TIMEOUT_MS";
+/// Ranges of addresses that workspaces may reach although private ones are denied, separated
+/// by commas, such as `10.1.0.0/16,fd12::/64`. The host itself stays closed. Default: none.
+pub(crate) const WORKSPACE_EGRESS_ALLOW: &str = "WORKSPACE_EGRESS_ALLOW";
 /// Whether automatic choice may use a managed cloud: `self-hosted` or `managed`. Default
 /// self-hosted.
 pub(crate) const DEPLOYMENT_MODE: &str = "DEPLOYMENT_MODE";
 /// 32 bytes as base64, with which every secret in the database is encrypted. Default: a
 /// generated key in `secret.key` in the data folder.
 pub(crate) const GITHUB_APP_ENCRYPTION_KEY: &str = "GITHUB_APP_ENCRYPTION_KEY";
+/// The database: `postgres://…`, or an SQLite file. Default: `emergent.db` in the data folder.
+/// May hold a password, so it is never shown.
+pub(crate) const DATABASE_URL: &str = "DATABASE_URL";
+/// Which Docker, as its own client takes it: `unix:///path`, `tcp://host:port`. Default: the socket
+/// where Docker listens, if it is there.
+pub(crate) const DOCKER_HOST: &str = "DOCKER_HOST";
 /// Where a person's programs keep their state.
 pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 /// A person's own folder.
 pub(crate) const HOME: &str = "HOME";
 
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 28] = [
     EMERGENT_CONFIG,
     EMERGENT_DATA_DIR,
     EMERGENT_LISTEN,
     EMERGENT_ALLOWED_HOSTS,
     EMERGENT_MIN_ISOLATION,
+    EMERGENT_RATE_LIMIT,
+    EMERGENT_STALL_SECONDS,
+    AUDIT_RETENTION_DAYS,
     EMERGENT_LOG,
     EMERGENT_URL,
     EMERGENT_TOKEN,
@@ -64,12 +87,17 @@ const KNOWN: [&str; 20] = [
     WORKSPACE_MAX_CONCURRENT,
     WORKSPACE_DEFAULT_TTL_DAYS,
     WORKSPACE_DEFAULT_PROVIDER,
+    WORKSPACE_PROVIDERS,
     WORKSPACE_DEFAULT_CPU,
     WORKSPACE_DEFAULT_MEMORY,
     WORKSPACE_DEFAULT_DISK,
     WORKSPACE_DEFAULT_NETWORK,
+    WORKSPACE_BASH_MAX_TIMEOUT_MS,
+    WORKSPACE_EGRESS_ALLOW,
     DEPLOYMENT_MODE,
     GITHUB_APP_ENCRYPTION_KEY,
+    DATABASE_URL,
+    DOCKER_HOST,
     XDG_STATE_HOME,
     HOME,
 ];

@@ -7,6 +7,10 @@
 //! allowed_hosts = ["emergent.example"]
 //! min_isolation = "container"
 //! deployment_mode = "self-hosted"
+//! rate_limit = 1000
+//! audit_retention_days = 90
+//! stall_seconds = 60
+//! database_url = "postgres://emergent@localhost/emergent"
 //!
 //! [workspaces]
 //! enabled = true
@@ -17,6 +21,8 @@
 //! default_memory = "4G"
 //! default_disk = "10G"
 //! default_network = "internet"
+//! egress_allow = ["10.1.0.0/16"]
+//! bash_max_timeout_ms = 600000
 //! ```
 
 use std::io;
@@ -26,13 +32,15 @@ use std::path::{Path, PathBuf};
 use emergent_types::{ByteSize, Cpu, DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice};
 use serde::Deserialize;
 
+use super::database_url::DatabaseUrl;
 use super::environment::{self, Environment};
 use super::{Layer, SettingsError, layer};
 
 /// Where a file is looked for that nobody named.
 const PLACES: [&str; 2] = ["emergent.toml", "/etc/emergent/emergent.toml"];
 
-#[derive(Debug, Default, Deserialize)]
+// Not to be printed: the address of a database may hold a password.
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     listen: Option<SocketAddr>,
@@ -41,6 +49,10 @@ struct File {
     allowed_hosts: Option<Vec<String>>,
     min_isolation: Option<IsolationLevel>,
     deployment_mode: Option<DeploymentMode>,
+    rate_limit: Option<u32>,
+    audit_retention_days: Option<u32>,
+    stall_seconds: Option<u32>,
+    database_url: Option<String>,
     #[serde(default)]
     workspaces: Workspaces,
 }
@@ -52,10 +64,13 @@ struct Workspaces {
     max_concurrent: Option<u32>,
     default_ttl_days: Option<u32>,
     default_provider: Option<ProviderChoice>,
+    providers: Option<Vec<String>>,
     default_cpu: Option<Cpu>,
     default_memory: Option<ByteSize>,
     default_disk: Option<ByteSize>,
     default_network: Option<NetworkMode>,
+    egress_allow: Option<Vec<String>>,
+    bash_max_timeout_ms: Option<u64>,
 }
 
 /// What the file says. One that was named must be there.
@@ -81,6 +96,12 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Layer, SettingsError> {
     let hosts = file
         .allowed_hosts
         .map(|names| layer::hosts(&format!("{origin}: allowed_hosts"), names.iter().map(String::as_str)));
+    let ranges = file.workspaces.egress_allow.map(|texts| {
+        layer::ranges(&format!("{origin}: workspaces.egress_allow"), texts.iter().map(String::as_str))
+    });
+    let providers = file.workspaces.providers.map(|names| {
+        layer::providers(&format!("{origin}: workspaces.providers"), names.iter().map(String::as_str))
+    });
     Ok(Layer {
         listen: file.listen,
         data_dir: file.data_dir,
@@ -90,11 +111,18 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Layer, SettingsError> {
         max_concurrent: file.workspaces.max_concurrent,
         default_ttl_days: file.workspaces.default_ttl_days,
         default_provider: file.workspaces.default_provider,
+        providers: providers.transpose()?,
         default_cpu: file.workspaces.default_cpu,
         default_memory: file.workspaces.default_memory,
         default_disk: file.workspaces.default_disk,
         default_network: file.workspaces.default_network,
+        egress_allow: ranges.transpose()?,
         deployment_mode: file.deployment_mode,
         min_isolation: file.min_isolation,
+        rate_limit: file.rate_limit,
+        audit_retention_days: file.audit_retention_days,
+        stall_seconds: file.stall_seconds,
+        bash_max_timeout_ms: file.workspaces.bash_max_timeout_ms,
+        database_url: file.database_url.map(DatabaseUrl::from),
     })
 }

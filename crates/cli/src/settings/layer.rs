@@ -5,9 +5,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use emergent_api::AllowedHost;
-use emergent_types::{ByteSize, Cpu, DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice};
+use emergent_provider_local::Cidr;
+use emergent_types::{
+    ByteSize, Cpu, DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice, ProviderKind,
+};
 
 use super::SettingsError;
+use super::database_url::DatabaseUrl;
 use super::environment::{self, Environment};
 
 macro_rules! layer {
@@ -34,12 +38,19 @@ layer! {
     max_concurrent: u32,
     default_ttl_days: u32,
     default_provider: ProviderChoice,
+    providers: Vec<ProviderKind>,
     default_cpu: Cpu,
     default_memory: ByteSize,
     default_disk: ByteSize,
     default_network: NetworkMode,
+    egress_allow: Vec<Cidr>,
     deployment_mode: DeploymentMode,
     min_isolation: IsolationLevel,
+    rate_limit: u32,
+    audit_retention_days: u32,
+    stall_seconds: u32,
+    bash_max_timeout_ms: u64,
+    database_url: DatabaseUrl,
 }
 
 impl Layer {
@@ -59,12 +70,27 @@ impl Layer {
             max_concurrent: environment.value(environment::WORKSPACE_MAX_CONCURRENT)?,
             default_ttl_days: environment.value(environment::WORKSPACE_DEFAULT_TTL_DAYS)?,
             default_provider: environment.value(environment::WORKSPACE_DEFAULT_PROVIDER)?,
+            providers: environment
+                .text(environment::WORKSPACE_PROVIDERS)
+                .map(|text| providers(environment::WORKSPACE_PROVIDERS, text.split(',')))
+                .transpose()?,
             default_cpu: environment.value(environment::WORKSPACE_DEFAULT_CPU)?,
             default_memory: environment.value(environment::WORKSPACE_DEFAULT_MEMORY)?,
             default_disk: environment.value(environment::WORKSPACE_DEFAULT_DISK)?,
             default_network: environment.value(environment::WORKSPACE_DEFAULT_NETWORK)?,
+            egress_allow: environment
+                .text(environment::WORKSPACE_EGRESS_ALLOW)
+                .map(|text| ranges(environment::WORKSPACE_EGRESS_ALLOW, text.split(',')))
+                .transpose()?,
             deployment_mode: environment.value(environment::DEPLOYMENT_MODE)?,
             min_isolation: environment.value(environment::EMERGENT_MIN_ISOLATION)?,
+            rate_limit: environment.value(environment::EMERGENT_RATE_LIMIT)?,
+            audit_retention_days: environment.value(environment::AUDIT_RETENTION_DAYS)?,
+            stall_seconds: environment.value(environment::EMERGENT_STALL_SECONDS)?,
+            bash_max_timeout_ms: environment.value(environment::WORKSPACE_BASH_MAX_TIMEOUT_MS)?,
+            database_url: environment
+                .text(environment::DATABASE_URL)
+                .map(|url| DatabaseUrl::from(url.to_owned())),
         })
     }
 }
@@ -78,6 +104,33 @@ pub(super) fn hosts<'a>(
         .map(str::trim)
         .filter(|name| !name.is_empty())
         .map(|name| name.parse().map_err(|error| SettingsError::new(origin, error)))
+        .collect()
+}
+
+/// Names of providers that this program has.
+pub(super) fn providers<'a>(
+    origin: &str,
+    texts: impl Iterator<Item = &'a str>,
+) -> Result<Vec<ProviderKind>, SettingsError> {
+    const HERE: [ProviderKind; 3] = [ProviderKind::Gvisor, ProviderKind::Docker, ProviderKind::Local];
+    let refuse =
+        |text: &str| SettingsError::new(origin, format!("{text:?} is none of gvisor, docker, local"));
+    texts
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .map(|text| text.parse().ok().filter(|kind| HERE.contains(kind)).ok_or_else(|| refuse(text)))
+        .collect()
+}
+
+/// Ranges of addresses, each of which must make sense.
+pub(super) fn ranges<'a>(
+    origin: &str,
+    texts: impl Iterator<Item = &'a str>,
+) -> Result<Vec<Cidr>, SettingsError> {
+    texts
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .map(|text| text.parse().map_err(|error| SettingsError::new(origin, format!("{text:?} is {error}"))))
         .collect()
 }
 

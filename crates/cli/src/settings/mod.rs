@@ -11,17 +11,23 @@
 //! anything but [`Settings`].
 
 pub(crate) mod data_dir;
+mod database_url;
 pub(crate) mod environment;
 mod file;
 mod layer;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use emergent_api::AllowedHost;
-use emergent_types::{DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice, ResourceLimits};
+use emergent_provider_local::Cidr;
+use emergent_types::{
+    DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice, ProviderKind, ResourceLimits,
+};
 
+use self::database_url::DatabaseUrl;
 use self::environment::Environment;
 pub(crate) use self::layer::Layer;
 use crate::arguments::CommonArguments;
@@ -35,8 +41,21 @@ const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 /// The longest default time to live, in days: ten years.
 const MAX_TTL_DAYS: u32 = 3650;
 
+/// The longest time the audit log is kept, in days: ten years.
+const MAX_RETENTION_DAYS: u32 = 3650;
+
+/// How many workspaces may run at once where nobody says.
+pub(crate) const DEFAULT_MAX_CONCURRENT: u32 = 10;
+
 /// The highest limit of concurrent workspaces.
 const MAX_CONCURRENT: u32 = 10_000;
+
+/// The longest time a client is waited for that takes nothing, in seconds: an hour.
+const MAX_STALL_SECONDS: u32 = 3600;
+
+/// The longest that commands can be allowed to run, in milliseconds: a day, which is as long as
+/// agents allow.
+const MAX_COMMAND_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Something in the configuration cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,10 +82,20 @@ pub(crate) struct Settings {
     pub(crate) max_concurrent: u32,
     pub(crate) default_ttl: Duration,
     pub(crate) default_provider: ProviderChoice,
+    /// In no order: automatic choice has one of its own.
+    pub(crate) providers: Vec<ProviderKind>,
     pub(crate) default_limits: ResourceLimits,
     pub(crate) default_network: NetworkMode,
+    pub(crate) egress_allow: Vec<Cidr>,
     pub(crate) deployment_mode: DeploymentMode,
     pub(crate) min_isolation: IsolationLevel,
+    /// Requests per second of a token; `None` is without a limit.
+    pub(crate) rate_limit: Option<NonZeroU32>,
+    pub(crate) audit_retention: Duration,
+    pub(crate) stall_limit: Duration,
+    pub(crate) max_command_time: Duration,
+    /// `None` is SQLite in the data folder.
+    pub(crate) database_url: Option<DatabaseUrl>,
 }
 
 impl Settings {
@@ -88,7 +117,7 @@ impl Settings {
                  and put a TLS proxy in front, or accept it with --allow-plain-http",
             ));
         }
-        let max_concurrent = layer.max_concurrent.unwrap_or(10);
+        let max_concurrent = layer.max_concurrent.unwrap_or(DEFAULT_MAX_CONCURRENT);
         if !(1..=MAX_CONCURRENT).contains(&max_concurrent) {
             return Err(SettingsError::new(
                 environment::WORKSPACE_MAX_CONCURRENT,
@@ -100,6 +129,27 @@ impl Settings {
             return Err(SettingsError::new(
                 environment::WORKSPACE_DEFAULT_TTL_DAYS,
                 format!("must be between 1 and {MAX_TTL_DAYS}, not {ttl_days}"),
+            ));
+        }
+        let retention_days = layer.audit_retention_days.unwrap_or(90);
+        if !(1..=MAX_RETENTION_DAYS).contains(&retention_days) {
+            return Err(SettingsError::new(
+                environment::AUDIT_RETENTION_DAYS,
+                format!("must be between 1 and {MAX_RETENTION_DAYS}, not {retention_days}"),
+            ));
+        }
+        let stall_seconds = layer.stall_seconds.unwrap_or(60);
+        if !(1..=MAX_STALL_SECONDS).contains(&stall_seconds) {
+            return Err(SettingsError::new(
+                environment::EMERGENT_STALL_SECONDS,
+                format!("must be between 1 and {MAX_STALL_SECONDS}, not {stall_seconds}"),
+            ));
+        }
+        let max_command_ms = layer.bash_max_timeout_ms.unwrap_or(600_000);
+        if !(1..=MAX_COMMAND_MS).contains(&max_command_ms) {
+            return Err(SettingsError::new(
+                environment::WORKSPACE_BASH_MAX_TIMEOUT_MS,
+                format!("must be between 1 and {MAX_COMMAND_MS}, not {max_command_ms}"),
             ));
         }
         let limits = ResourceLimits::WORKSPACE_DEFAULT;
@@ -114,14 +164,21 @@ impl Settings {
             max_concurrent,
             default_ttl: Duration::from_secs(u64::from(ttl_days) * SECONDS_PER_DAY),
             default_provider: layer.default_provider.unwrap_or_default(),
+            providers: layer.providers.unwrap_or_else(|| vec![ProviderKind::Local]),
             default_limits: ResourceLimits {
                 cpu: layer.default_cpu.unwrap_or(limits.cpu),
                 memory: layer.default_memory.unwrap_or(limits.memory),
                 disk: layer.default_disk.unwrap_or(limits.disk),
             },
             default_network: layer.default_network.unwrap_or(NetworkMode::Internet),
+            egress_allow: layer.egress_allow.unwrap_or_default(),
             deployment_mode: layer.deployment_mode.unwrap_or(DeploymentMode::SelfHosted),
             min_isolation: layer.min_isolation.unwrap_or(IsolationLevel::Container),
+            rate_limit: NonZeroU32::new(layer.rate_limit.unwrap_or(1000)),
+            audit_retention: Duration::from_secs(u64::from(retention_days) * SECONDS_PER_DAY),
+            stall_limit: Duration::from_secs(stall_seconds.into()),
+            max_command_time: Duration::from_millis(max_command_ms),
+            database_url: layer.database_url,
         })
     }
 }

@@ -29,8 +29,14 @@ fn defaults_are_those_of_the_design() {
     assert_eq!(settings.default_provider, ProviderChoice::Auto);
     assert_eq!(settings.default_limits, ResourceLimits::WORKSPACE_DEFAULT);
     assert_eq!(settings.default_network, NetworkMode::Internet);
+    assert!(settings.egress_allow.is_empty());
     assert_eq!(settings.deployment_mode, DeploymentMode::SelfHosted);
     assert_eq!(settings.min_isolation, IsolationLevel::Container);
+    assert_eq!(settings.rate_limit, NonZeroU32::new(1000));
+    assert_eq!(settings.audit_retention, Duration::from_secs(90 * SECONDS_PER_DAY));
+    assert_eq!(settings.stall_limit, Duration::from_secs(60));
+    assert_eq!(settings.max_command_time, Duration::from_secs(600));
+    assert_eq!(settings.database_url, None);
 }
 
 #[test]
@@ -62,6 +68,11 @@ fn every_variable_has_its_effect() {
             (environment::WORKSPACE_DEFAULT_DISK, "1GB"),
             (environment::WORKSPACE_DEFAULT_NETWORK, "isolated"),
             (environment::DEPLOYMENT_MODE, "managed"),
+            (environment::EMERGENT_RATE_LIMIT, "0"),
+            (environment::AUDIT_RETENTION_DAYS, "1"),
+            (environment::EMERGENT_STALL_SECONDS, "5"),
+            (environment::WORKSPACE_BASH_MAX_TIMEOUT_MS, "1500"),
+            (environment::DATABASE_URL, "postgres://a:sesame@b/c"),
         ],
         "",
     )
@@ -77,6 +88,26 @@ fn every_variable_has_its_effect() {
     assert_eq!(settings.default_limits.disk, ByteSize::GIB);
     assert_eq!(settings.default_network, NetworkMode::Isolated);
     assert_eq!(settings.deployment_mode, DeploymentMode::Managed);
+    assert_eq!(settings.rate_limit, None);
+    assert_eq!(settings.audit_retention, Duration::from_secs(SECONDS_PER_DAY));
+    assert_eq!(settings.stall_limit, Duration::from_secs(5));
+    assert_eq!(settings.max_command_time, Duration::from_millis(1500));
+    assert_eq!(settings.database_url.as_ref().map(DatabaseUrl::expose), Some("postgres://a:sesame@b/c"));
+    assert!(!format!("{settings:?}").contains("sesame"), "a password is never shown");
+}
+
+#[test]
+fn the_database_may_be_named_in_the_file() {
+    let file = "database_url = \"postgres://file/db\"";
+    let url = |variables: &[(&'static str, &str)]| {
+        let settings = load(Layer::default(), variables, file).unwrap();
+        settings.database_url.map(|url| url.expose().to_owned())
+    };
+    assert_eq!(url(&[]).as_deref(), Some("postgres://file/db"));
+    let variable = (environment::DATABASE_URL, "postgres://environment/db");
+    assert_eq!(url(&[variable]).as_deref(), Some("postgres://environment/db"));
+    let settings = load(Layer::default(), &[], "[workspaces]\nbash_max_timeout_ms = 900000").unwrap();
+    assert_eq!(settings.max_command_time, Duration::from_secs(900));
 }
 
 #[test]
@@ -89,6 +120,13 @@ fn what_makes_no_sense_is_named() {
         (environment::WORKSPACE_MAX_CONCURRENT, "-1"),
         (environment::WORKSPACE_MAX_CONCURRENT, "0"),
         (environment::WORKSPACE_DEFAULT_TTL_DAYS, "0"),
+        (environment::AUDIT_RETENTION_DAYS, "0"),
+        (environment::AUDIT_RETENTION_DAYS, "3651"),
+        (environment::EMERGENT_RATE_LIMIT, "-1"),
+        (environment::EMERGENT_STALL_SECONDS, "0"),
+        (environment::EMERGENT_STALL_SECONDS, "3601"),
+        (environment::WORKSPACE_BASH_MAX_TIMEOUT_MS, "0"),
+        (environment::WORKSPACE_BASH_MAX_TIMEOUT_MS, "86400001"),
         (environment::WORKSPACE_DEFAULT_TTL_DAYS, "3651"),
         (environment::WORKSPACE_DEFAULT_PROVIDER, "magic"),
         (environment::WORKSPACE_DEFAULT_CPU, "0"),
@@ -112,4 +150,20 @@ fn beyond_this_machine_only_when_told_so() {
     assert!(load(everywhere(), &[], "allow_plain_http = true").is_ok());
     let loopback = Layer { listen: Some("[::1]:1".parse().unwrap()), ..Layer::default() };
     assert!(load(loopback, &[], "").is_ok());
+}
+
+#[test]
+fn ranges_are_opened_by_name() {
+    let opened = |environment: &[(&'static str, &str)], file: &str| {
+        load(Layer::default(), environment, file)
+            .map(|settings| settings.egress_allow.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let name = environment::WORKSPACE_EGRESS_ALLOW;
+    assert_eq!(opened(&[(name, "10.1.0.0/16, fd12::/64,")], "").unwrap(), ["10.1.0.0/16", "fd12::/64"]);
+    let file = "[workspaces]\negress_allow = [\"192.168.7.9\"]\n";
+    assert_eq!(opened(&[], file).unwrap(), ["192.168.7.9/32"]);
+    for bad in ["10.1.0.0/33", "10.1.2.3/16", "example.org", "10.0.0.0/8 or so"] {
+        let refused = opened(&[(name, bad)], "").unwrap_err().to_string();
+        assert!(refused.contains(name) && refused.contains(bad), "{refused}");
+    }
 }

@@ -5,20 +5,24 @@ use std::process::ExitCode;
 
 use clap::Args;
 use emergent_client::{Client, CreateWorkspace, RequestedLimits};
-use emergent_types::{ByteSize, Cpu, DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice};
+use emergent_types::{
+    ByteSize, Cpu, DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice, ProviderKind,
+};
 use serde_json::{Map, Value};
 
 use super::view;
 use crate::exit::Failure;
+use crate::named_value::one_of;
 use crate::output::Output;
+use crate::progress::Progress;
 
 #[derive(Debug, Args)]
 pub(crate) struct Create {
     /// The provider to use and no other, or auto
-    #[arg(long)]
+    #[arg(long, value_parser = one_of::<ProviderChoice>(providers()))]
     provider: Option<ProviderChoice>,
-    /// Whether automatic choice may use a managed cloud: self-hosted or managed
-    #[arg(long)]
+    /// Whether automatic choice may use a managed cloud
+    #[arg(long, value_parser = one_of::<DeploymentMode>(DeploymentMode::ALL.iter().map(|mode| mode.as_str())))]
     deployment_mode: Option<DeploymentMode>,
     /// Processors, such as 2 or 0.5
     #[arg(long)]
@@ -29,11 +33,11 @@ pub(crate) struct Create {
     /// Disk, such as 10G
     #[arg(long)]
     disk: Option<ByteSize>,
-    /// The weakest isolation that will do: container, gvisor or microvm
-    #[arg(long)]
+    /// The weakest isolation that will do
+    #[arg(long, value_parser = one_of::<IsolationLevel>(IsolationLevel::ALL.iter().map(|level| level.as_str())))]
     min_isolation: Option<IsolationLevel>,
-    /// What it can reach: internet or isolated
-    #[arg(long)]
+    /// What it can reach
+    #[arg(long, value_parser = one_of::<NetworkMode>(NetworkMode::ALL.iter().map(|mode| mode.as_str())))]
     network: Option<NetworkMode>,
     /// An environment variable of everything that runs in it; may be repeated
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = pair)]
@@ -62,6 +66,7 @@ impl Create {
         let workspace = if no_wait {
             client.create_without_waiting(&request).await?
         } else {
+            let _waiting = Progress::waiting(output, "creating a workspace");
             client.create(&request).await?
         };
         if quiet {
@@ -88,6 +93,11 @@ impl Create {
             ),
         }
     }
+}
+
+/// The names of every choice of a provider.
+fn providers() -> impl Iterator<Item = &'static str> {
+    ["auto"].into_iter().chain(ProviderKind::ALL.iter().map(|kind| kind.as_str()))
 }
 
 /// `NAME=VALUE`.

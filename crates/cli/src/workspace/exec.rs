@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use anyhow::anyhow;
 use clap::Args;
-use emergent_client::{BashRequest, Client, FinishedCommand};
+use emergent_client::{BashRequest, Client, CommandEvent, CommandStream, FinishedCommand};
 use emergent_types::WorkspaceId;
 
 use super::create::pair;
@@ -51,15 +52,29 @@ impl Exec {
             output.result(&started, |started| started.process_id.to_string());
             return Ok(ExitCode::SUCCESS);
         }
-        let finished = client.bash(self.id, &request).await?;
-        if output.is_json() {
+        let finished = if output.is_json() {
+            let finished = client.bash(self.id, &request).await?;
             output.result(&finished, |_| String::new());
+            finished
         } else {
-            output.passed_on(&finished.stdout, &finished.stderr);
-        }
+            show_while_it_runs(client.exec_stream(self.id, &request).await?, output).await?
+        };
         note_unusual(&finished, output);
         Ok(exit_code(finished.exit_code))
     }
+}
+
+/// Passes on what a command prints as it comes, all of it.
+async fn show_while_it_runs(mut events: CommandStream, output: Output) -> Result<FinishedCommand, Failure> {
+    while let Some(event) = events.next().await? {
+        match event {
+            CommandEvent::Started => {}
+            CommandEvent::Stdout(text) => output.passed_on(&text, ""),
+            CommandEvent::Stderr(text) => output.passed_on("", &text),
+            CommandEvent::Exit(finished) => return Ok(*finished),
+        }
+    }
+    Err(anyhow!("the server ended the answer before the command had ended").into())
 }
 
 /// What the exit code alone does not tell.

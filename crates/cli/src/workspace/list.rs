@@ -8,6 +8,7 @@ use emergent_types::{ProviderKind, WorkspaceStatus};
 
 use super::view;
 use crate::exit::Failure;
+use crate::named_value::one_of;
 use crate::output::Output;
 
 /// The largest page a server gives.
@@ -16,10 +17,10 @@ const PAGE: u32 = 500;
 #[derive(Debug, Args)]
 pub(crate) struct List {
     /// Only those in this state
-    #[arg(long)]
+    #[arg(long, value_parser = one_of::<WorkspaceStatus>(WorkspaceStatus::ALL.iter().map(|status| status.as_str())))]
     status: Option<WorkspaceStatus>,
     /// Only those of this provider
-    #[arg(long)]
+    #[arg(long, value_parser = one_of::<ProviderKind>(ProviderKind::ALL.iter().map(|kind| kind.as_str())))]
     provider: Option<ProviderKind>,
     /// This many at most; all where not said
     #[arg(long)]

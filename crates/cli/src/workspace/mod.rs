@@ -1,17 +1,27 @@
 //! `emergent workspace`: one file a command.
 
+mod cp;
 mod create;
+mod edit;
 mod exec;
 mod get;
+mod git;
+mod glob;
+mod grep;
+mod history;
 mod list;
+mod local_file;
+mod ps;
+mod read;
 mod resume;
 mod rm;
+mod shell;
 mod stop;
-mod view;
+pub(crate) mod view;
+mod write;
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Subcommand;
 
 use crate::arguments::CommonArguments;
@@ -32,6 +42,26 @@ pub(crate) enum WorkspaceCommand {
     Get(get::Get),
     /// Run a command in a workspace; exits as the command does
     Exec(exec::Exec),
+    /// Open a terminal in a workspace
+    Shell(shell::Shell),
+    /// Show a page of a file, or what is in a folder
+    Read(read::Read),
+    /// Replace a file with what comes from standard input or a file
+    Write(write::Write),
+    /// Replace a text in a file
+    Edit(edit::Edit),
+    /// Find files by their path, newest first
+    Glob(glob::Glob),
+    /// Find lines that match a regular expression
+    Grep(grep::Grep),
+    /// Look at a repository, commit, switch branches
+    Git(git::Git),
+    /// Copy files and folders into a workspace, or out of it
+    Cp(cp::Cp),
+    /// List background processes, show their output, signal them
+    Ps(ps::Ps),
+    /// Show what was done in a workspace, newest first
+    History(history::History),
     /// End what runs in a workspace and keep its files
     Stop(stop::Stop),
     /// Start a stopped workspace again
@@ -47,20 +77,23 @@ pub(crate) fn run(
     command: WorkspaceCommand,
     output: Output,
 ) -> Result<ExitCode, Failure> {
-    let client = connection::connect(common)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    runtime.block_on(async {
-        match command {
-            WorkspaceCommand::Create(command) => command.run(&client, output).await,
-            WorkspaceCommand::List(command) => command.run(&client, output).await,
-            WorkspaceCommand::Get(command) => command.run(&client, output).await,
-            WorkspaceCommand::Exec(command) => command.run(&client, output).await,
-            WorkspaceCommand::Stop(command) => command.run(&client, output).await,
-            WorkspaceCommand::Resume(command) => command.run(&client, output).await,
-            WorkspaceCommand::Rm(command) => command.run(&client, output).await,
-        }
+    connection::run(common, async |client| match command {
+        WorkspaceCommand::Create(command) => command.run(&client, output).await,
+        WorkspaceCommand::List(command) => command.run(&client, output).await,
+        WorkspaceCommand::Get(command) => command.run(&client, output).await,
+        WorkspaceCommand::Exec(command) => command.run(&client, output).await,
+        WorkspaceCommand::Shell(command) => command.run(&client, output).await,
+        WorkspaceCommand::Read(command) => command.run(&client, output).await,
+        WorkspaceCommand::Write(command) => command.run(&client, output).await,
+        WorkspaceCommand::Edit(command) => command.run(&client, output).await,
+        WorkspaceCommand::Glob(command) => command.run(&client, output).await,
+        WorkspaceCommand::Grep(command) => command.run(&client, output).await,
+        WorkspaceCommand::Git(command) => command.run(&client, output).await,
+        WorkspaceCommand::Cp(command) => command.run(&client, output).await,
+        WorkspaceCommand::Ps(command) => command.run(&client, output).await,
+        WorkspaceCommand::History(command) => command.run(&client, output).await,
+        WorkspaceCommand::Stop(command) => command.run(&client, output).await,
+        WorkspaceCommand::Resume(command) => command.run(&client, output).await,
+        WorkspaceCommand::Rm(command) => command.run(&client, output).await,
     })
 }

@@ -18,9 +18,10 @@ pub(crate) struct Rm {
 
 impl Rm {
     pub(super) async fn run(self, client: &Client, output: Output) -> Result<ExitCode, Failure> {
-        for id in self.ids {
+        let destroy = async |id| {
             output.result(&client.destroy(id).await?, |destroyed| destroyed.id.to_string());
-        }
-        Ok(ExitCode::SUCCESS)
+            Ok(())
+        };
+        Ok(output.each(self.ids, destroy).await)
     }
 }

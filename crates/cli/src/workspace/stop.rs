@@ -14,11 +14,19 @@ use crate::output::Output;
 pub(crate) struct Stop {
     /// Which
     id: WorkspaceId,
+
+    /// Let what runs stand still, with its memory, instead of ending it
+    #[arg(long)]
+    memory: bool,
 }
 
 impl Stop {
     pub(super) async fn run(self, client: &Client, output: Output) -> Result<ExitCode, Failure> {
-        output.result(&client.stop(self.id).await?, view::details);
+        let stopped = match self.memory {
+            true => client.suspend(self.id).await?,
+            false => client.stop(self.id).await?,
+        };
+        output.result(&stopped, view::details);
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -9,6 +9,9 @@ use crate::output::{fields, table};
 
 const MINUTE: &[BorrowedFormatItem<'_>] = format_description!("[year]-[month]-[day] [hour]:[minute]Z");
 
+const SECOND: &[BorrowedFormatItem<'_>] =
+    format_description!("[year]-[month]-[day] [hour]:[minute]:[second]Z");
+
 /// Many, one per line.
 pub(super) fn rows(workspaces: &[Workspace]) -> String {
     let head = ["ID", "STATUS", "PROVIDER", "ISOLATION", "CPU", "MEMORY", "DISK", "CREATED", "EXPIRES"];
@@ -53,6 +56,12 @@ fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-fn minute(instant: OffsetDateTime) -> String {
+/// A time, for people.
+pub(crate) fn minute(instant: OffsetDateTime) -> String {
     instant.format(MINUTE).unwrap_or_else(|_| instant.to_string())
+}
+
+/// As [`minute`], where minutes are too long.
+pub(super) fn second(instant: OffsetDateTime) -> String {
+    instant.format(SECOND).unwrap_or_else(|_| instant.to_string())
 }

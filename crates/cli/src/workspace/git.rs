@@ -1,0 +1,166 @@
+//! `emergent workspace git`
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use emergent_client::{
+    Client, GitBranches, GitChange, GitCheckedOut, GitCommit, GitCommitRequest, GitDiffRequest,
+    GitLogRequest, GitStatus,
+};
+use emergent_types::WorkspaceId;
+
+use super::view::minute;
+use crate::exit::Failure;
+use crate::output::Output;
+
+/// Before the first commit there is none, not even the one that is checked out.
+const NO_BRANCHES: &str = "there are no branches yet";
+
+#[derive(Debug, Args)]
+pub(crate) struct Git {
+    /// Where
+    id: WorkspaceId,
+    /// A folder in the repository; /workspace where not said
+    #[arg(long)]
+    path: Option<String>,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// What differs
+    Status,
+    /// How it differs
+    Diff {
+        /// What is staged instead of what is not
+        #[arg(long)]
+        staged: bool,
+        /// The branch, tag or commit to compare with
+        #[arg(long)]
+        base: Option<String>,
+        /// Only these
+        paths: Vec<String>,
+    },
+    /// What was committed, newest first
+    Log {
+        /// How many at most
+        #[arg(long)]
+        limit: Option<u32>,
+        /// Where to begin; HEAD where not said
+        #[arg(value_name = "REF")]
+        reference: Option<String>,
+    },
+    /// Commit these files and nothing else, or everything with --all
+    Commit {
+        /// The message
+        #[arg(short, long)]
+        message: String,
+        /// Everything that differs
+        #[arg(short, long, conflicts_with = "files")]
+        all: bool,
+        /// The files
+        #[arg(required_unless_present = "all")]
+        files: Vec<String>,
+    },
+    /// List branches, or make or delete one
+    Branch {
+        /// The branch to make
+        name: Option<String>,
+        /// Delete it instead
+        #[arg(short, long, requires = "name")]
+        delete: bool,
+    },
+    /// Switch to a branch, tag or commit
+    Checkout {
+        /// Which
+        #[arg(value_name = "REF")]
+        reference: String,
+        /// Make it a new branch
+        #[arg(short = 'b', long)]
+        create: bool,
+    },
+}
+
+impl Git {
+    pub(super) async fn run(self, client: &Client, output: Output) -> Result<ExitCode, Failure> {
+        let (id, path) = (self.id, self.path.as_deref());
+        match self.action {
+            Action::Status => {
+                let found = client.git_status(id, path).await?;
+                output.result(&found, status);
+                if found.truncated {
+                    output.hint("there is more that differs than is shown");
+                }
+            }
+            Action::Diff { staged, base, paths } => {
+                let request = GitDiffRequest { staged, paths, base };
+                let diff = client.git_diff(id, path, &request).await?;
+                output.list(&diff, "nothing differs", |diff| diff.diff.lines().map(str::to_owned).collect());
+                if diff.truncated {
+                    output.hint("the diff was cut; name paths to see the rest");
+                }
+            }
+            Action::Log { limit, reference } => {
+                let log = client.git_log(id, path, &GitLogRequest { limit, reference }).await?;
+                output.list(&log, "there are no commits yet", |log| log.commits.iter().map(commit).collect());
+                if log.truncated {
+                    output.hint("there are more; --limit shows more of them");
+                }
+            }
+            Action::Commit { message, all, files } => {
+                let request = GitCommitRequest { message, files, all };
+                let made = client.git_commit(id, path, &request).await?;
+                output.result(&made, |made| format!("{} ({} files)", made.commit, made.files_changed));
+            }
+            Action::Branch { name: None, .. } => {
+                output.list(&client.git_branches(id, path).await?, NO_BRANCHES, branches);
+            }
+            Action::Branch { name: Some(name), delete: false } => {
+                output.list(&client.git_create_branch(id, path, &name).await?, NO_BRANCHES, branches);
+            }
+            Action::Branch { name: Some(name), delete: true } => {
+                output.list(&client.git_delete_branch(id, path, &name).await?, NO_BRANCHES, branches);
+            }
+            Action::Checkout { reference, create } => {
+                output.result(&client.git_checkout(id, path, &reference, create).await?, checked_out);
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn status(status: &GitStatus) -> String {
+    let branch = status.branch.as_deref().unwrap_or("(no branch)");
+    let mut lines = vec![match &status.upstream {
+        Some(upstream) => format!("## {branch}...{upstream} +{} -{}", status.ahead, status.behind),
+        None => format!("## {branch}"),
+    }];
+    let change = |place: &str, change: &GitChange| match &change.old_path {
+        Some(old) => format!("{place} {}: {old} -> {}", change.change, change.path),
+        None => format!("{place} {}: {}", change.change, change.path),
+    };
+    lines.extend(status.staged.iter().map(|staged| change("staged  ", staged)));
+    lines.extend(status.unstaged.iter().map(|unstaged| change("unstaged", unstaged)));
+    lines.extend(status.conflicts.iter().map(|path| format!("conflict: {path}")));
+    lines.extend(status.untracked.iter().map(|path| format!("untracked: {path}")));
+    lines.join("\n")
+}
+
+fn commit(commit: &GitCommit) -> String {
+    let short = commit.commit.get(..12).unwrap_or(&commit.commit);
+    format!("{short} {} {}: {}", minute(commit.date), commit.author.name, commit.subject)
+}
+
+fn branches(list: &GitBranches) -> Vec<String> {
+    let mark = |name: &String| if list.current.as_ref() == Some(name) { "*" } else { " " };
+    list.branches.iter().map(|name| format!("{} {name}", mark(name))).collect()
+}
+
+fn checked_out(now: &GitCheckedOut) -> String {
+    let commit = now.commit.as_deref().unwrap_or("no commit yet");
+    match &now.branch {
+        Some(branch) => format!("{branch} ({commit})"),
+        None => commit.to_owned(),
+    }
+}

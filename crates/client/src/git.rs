@@ -1,0 +1,273 @@
+//! Repositories in a workspace. `path` is a folder in the repository, `None` the workspace's.
+
+use emergent_types::WorkspaceId;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+
+use crate::workspaces::WORKSPACES;
+use crate::{Client, ClientError};
+
+/// What differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitStatus {
+    /// The branch; `None` on a detached HEAD.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The branch it follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+    /// Commits that the upstream does not have.
+    pub ahead: u64,
+    /// Commits that only the upstream has.
+    pub behind: u64,
+    /// The commit that is checked out; `None` before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// What a commit of the index would change.
+    pub staged: Vec<GitChange>,
+    /// What differs from the index.
+    pub unstaged: Vec<GitChange>,
+    /// Files that git does not know.
+    pub untracked: Vec<String>,
+    /// Files with both sides' changes in them.
+    pub conflicts: Vec<String>,
+    /// Whether a list was cut.
+    pub truncated: bool,
+}
+
+/// One path that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitChange {
+    /// From the root of the repository.
+    pub path: String,
+    /// How: `added`, `modified`, `deleted`, `renamed`, `copied`, `type_changed`.
+    pub change: String,
+    /// Where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_path: Option<String>,
+}
+
+/// What to compare.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct GitDiffRequest {
+    /// What is staged instead of what is not.
+    pub staged: bool,
+    /// Only these; empty is everything.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// The branch, tag or commit to compare with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+}
+
+/// How it differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitDiff {
+    /// A unified diff.
+    pub diff: String,
+    /// The files in it.
+    pub files: Vec<GitFileDiff>,
+    /// Whether the diff or the list was cut.
+    pub truncated: bool,
+}
+
+/// How much one file differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitFileDiff {
+    /// From the root of the repository.
+    pub path: String,
+    /// Lines that are new.
+    pub added: u64,
+    /// Lines that are gone.
+    pub deleted: u64,
+    /// Whether it is not text.
+    pub binary: bool,
+}
+
+/// Which commits.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct GitLogRequest {
+    /// How many at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// Where to begin; `None` is HEAD.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+}
+
+/// What was committed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitLog {
+    /// Newest first.
+    pub commits: Vec<GitCommit>,
+    /// Whether there are more.
+    pub truncated: bool,
+}
+
+/// One commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitCommit {
+    /// Its id.
+    pub commit: String,
+    /// The ids it follows.
+    pub parents: Vec<String>,
+    /// Who wrote it.
+    pub author: GitAuthor,
+    /// When.
+    #[serde(with = "time::serde::rfc3339")]
+    pub date: OffsetDateTime,
+    /// The first line of the message.
+    pub subject: String,
+    /// The rest of it.
+    pub body: String,
+}
+
+/// Who wrote a commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitAuthor {
+    /// Their name.
+    pub name: String,
+    /// Their address.
+    pub email: String,
+}
+
+/// What to commit: these files, or everything.
+#[derive(Debug, Clone, Serialize)]
+pub struct GitCommitRequest {
+    /// The message.
+    pub message: String,
+    /// These files and nothing else.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// Everything that differs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
+}
+
+/// A commit that was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitCommitted {
+    /// Its id.
+    pub commit: String,
+    /// How many files it changes.
+    pub files_changed: u64,
+    /// On which branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+}
+
+/// The local branches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitBranches {
+    /// By name.
+    pub branches: Vec<String>,
+    /// The one that is checked out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<String>,
+    /// Whether there are more.
+    pub truncated: bool,
+}
+
+/// What is checked out now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitCheckedOut {
+    /// The branch; `None` on a detached HEAD.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The commit; `None` before the first.
+    pub commit: Option<String>,
+}
+
+impl Client {
+    /// What differs.
+    pub async fn git_status(&self, id: WorkspaceId, path: Option<&str>) -> Result<GitStatus, ClientError> {
+        self.git(id, "status", path, json!({})).await
+    }
+
+    /// How it differs.
+    pub async fn git_diff(
+        &self,
+        id: WorkspaceId,
+        path: Option<&str>,
+        request: &GitDiffRequest,
+    ) -> Result<GitDiff, ClientError> {
+        self.git(id, "diff", path, json!(request)).await
+    }
+
+    /// What was committed.
+    pub async fn git_log(
+        &self,
+        id: WorkspaceId,
+        path: Option<&str>,
+        request: &GitLogRequest,
+    ) -> Result<GitLog, ClientError> {
+        self.git(id, "log", path, json!(request)).await
+    }
+
+    /// Commits.
+    pub async fn git_commit(
+        &self,
+        id: WorkspaceId,
+        path: Option<&str>,
+        request: &GitCommitRequest,
+    ) -> Result<GitCommitted, ClientError> {
+        self.git(id, "commit", path, json!(request)).await
+    }
+
+    /// The local branches.
+    pub async fn git_branches(
+        &self,
+        id: WorkspaceId,
+        path: Option<&str>,
+    ) -> Result<GitBranches, ClientError> {
+        self.git(id, "branch", path, json!({})).await
+    }
+
+    /// Makes a branch at HEAD.
+    pub async fn git_create_branch(
+        &self,
+        id: WorkspaceId,
+        path: Option<&str>,
+        name: &str,
+    ) -> Result<GitBranches, ClientError> {
+        self.git(id, "branch", path, json!({ "name": name })).await
+    }
+
+    /// Deletes a branch that is merged.
+    pub async fn git_delete_branch(
+        &self,
+        id: WorkspaceId,
+        path: Option<&str>,
+        name: &str,
+    ) -> Result<GitBranches, ClientError> {
+        self.git(id, "branch", path, json!({ "name": name, "delete": true })).await
+    }
+
+    /// Switches to another branch or commit, or to a new branch.
+    pub async fn git_checkout(
+        &self,
+        id: WorkspaceId,
+        path: Option<&str>,
+        reference: &str,
+        create: bool,
+    ) -> Result<GitCheckedOut, ClientError> {
+        self.git(id, "checkout", path, json!({ "ref": reference, "create": create })).await
+    }
+
+    /// Any action, with its own fields.
+    async fn git<T: DeserializeOwned>(
+        &self,
+        id: WorkspaceId,
+        action: &str,
+        path: Option<&str>,
+        mut body: Value,
+    ) -> Result<T, ClientError> {
+        body["action"] = Value::from(action);
+        if let Some(path) = path {
+            body["path"] = Value::from(path);
+        }
+        self.post(&format!("{WORKSPACES}/{id}/git"), &body).await
+    }
+}
