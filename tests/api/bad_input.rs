@@ -38,6 +38,7 @@ async fn a_create_that_makes_no_sense_creates_nothing() {
         (r#"{"env": ["A=b"]}"#, "env"),
         (r#"{"env": {"A": 1}}"#, "env.A"),
         (r#"{"env": {"A": null}}"#, "env.A"),
+        (r#"{"env": {"A": "1", "B": "2", "A": "1"}}"#, "env.A"),
         (r#"{"metadata": []}"#, "metadata"),
         (r#"{"metadata": "x"}"#, "metadata"),
         // Not one of the values there are.
@@ -74,6 +75,13 @@ async fn a_create_that_makes_no_sense_creates_nothing() {
     }
     let deep = format!(r#"{{"metadata": {{"k": {}{}}}}}"#, "[".repeat(10_000), "]".repeat(10_000));
     assert_eq!(api.post_text(WORKSPACES, &deep).await.failure(), (400, "invalid_request"));
+    // What takes a multiple of its size to be read is refused for its size.
+    let wide = format!(r#"{{"metadata": {{"k": [{}0]}}}}"#, "0,".repeat(2 << 20));
+    let refused = api.post_text(WORKSPACES, &wide).await;
+    assert_eq!(
+        (refused.failure(), refused.detail("max_bytes")),
+        ((413, "payload_too_large"), &json!(2 << 20))
+    );
 
     for (body, field) in [
         (json!({"container_type": "mcp_server"}), "container_type"),
@@ -100,7 +108,7 @@ async fn a_create_that_makes_no_sense_creates_nothing() {
 async fn a_tool_call_that_makes_no_sense_does_nothing() {
     let api = Api::start().await;
     let workspace = api.create().await;
-    let too_long = json!({"command": "x".repeat(200_000)}).to_string();
+    let too_long = json!({"command": "x".repeat(15 * 1024 * 1024 + 1)}).to_string();
     let path_too_long = json!({"file_path": "x".repeat(5000)}).to_string();
     let table: &[(&str, &str, &str)] = &[
         ("/bash", "{", "body"),
@@ -147,6 +155,10 @@ async fn a_tool_call_that_makes_no_sense_does_nothing() {
         ("/stop", r#"{"force": true}"#, "force"),
         ("/resume", r#"{"force": true}"#, "force"),
     ];
+    let many = json!({"action": "diff", "paths": vec![""; 10_001]});
+    let answer = workspace.post("/git", many).await;
+    assert_eq!(answer.failure(), (400, "invalid_request"), "{}", answer.body);
+    assert!(answer.detail("field").as_str().unwrap().starts_with("paths"), "{}", answer.body);
     for (endpoint, body, field) in table {
         let answer = api.post_text(&workspace.path(endpoint), body).await;
         let shown = &body[..body.len().min(100)];
@@ -192,6 +204,11 @@ async fn bodies_are_json_and_of_bounded_size() {
     let undeclared = api.probe().request(Method::POST, &path).header("content-type", "application/json");
     let undeclared = api.call(Method::POST, &path, undeclared.body(reqwest::Body::wrap_stream(chunks))).await;
     assert_eq!(undeclared.failure(), (413, "payload_too_large"));
+    for refused in [&declared, &undeclared] {
+        assert_eq!(refused.headers["connection"], "close", "what was not read stands in the way");
+    }
+    let whole = api.get(WORKSPACES).await;
+    assert!(!whole.headers.contains_key("connection"), "{:?}", whole.headers);
     assert_eq!(workspace.sh("stat -c %s big").await.trim(), largest.to_string(), "the old content is there");
     api.finish().await;
 }
@@ -242,19 +259,14 @@ async fn what_is_not_there_is_404_and_what_cannot_be_done_405() {
 async fn headers_that_cannot_be_served_are_refused() {
     let api = Api::start().await;
     let workspace = api.create().await;
-    for (path, header, value, body) in [
-        ("/api/v1/agent/workspaces".to_owned(), "Idempotency-Key", "k1", "{}"),
-        (workspace.path("/bash"), "Accept", "text/event-stream", r#"{"command": "touch ran"}"#),
-    ] {
-        let request = api
-            .probe()
-            .request(Method::POST, &path)
-            .header("content-type", "application/json")
-            .header(header, value)
-            .body(body);
-        let answer = api.call(Method::POST, &path, request).await;
-        assert_eq!((answer.failure(), answer.detail("field")), ((400, "not_supported"), &json!(header)));
-    }
+    let path = workspace.path("/bash");
+    let request = api
+        .probe()
+        .request(Method::POST, &path)
+        .header("content-type", "application/json")
+        .header("content-encoding", "gzip")
+        .body(r#"{"command": "touch ran"}"#);
+    assert_eq!(api.call(Method::POST, &path, request).await.failure(), (415, "unsupported_media_type"));
     assert_eq!(workspace.sh("ls -A").await, "");
     api.finish().await;
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 
-/// Proves: DESIGN-4.1, DESIGN-4.2, DESIGN-4.10, DESIGN-10.4, DESIGN-10.20, DESIGN-10.23, NONGOAL-6
+/// Proves: DESIGN-4.2, DESIGN-4.10, DESIGN-10.4, DESIGN-10.20, DESIGN-10.23
 #[tokio::test]
 async fn a_command_answers_with_everything_it_left() {
     let api = Api::start().await;

@@ -136,18 +136,24 @@ async fn a_provider_that_is_named_and_not_there_is_an_error_and_leaves_nothing()
 async fn what_cannot_be_enforced_is_refused_and_named() {
     let api = Api::start().await;
     for (body, field) in [
-        (json!({"network": "internet"}), "network"),
         (json!({"base_image": "debian:12"}), "base_image"),
         (json!({"resource_limits": {"memory": "1M"}}), "resource_limits.memory"),
         (json!({"resource_limits": {"disk": "1M"}}), "resource_limits.disk"),
+        (json!({"min_isolation": "microvm"}), "min_isolation"),
+        (json!({"min_isolation": "gvisor", "provider": "local"}), "min_isolation"),
     ] {
         let answer = api.post(WORKSPACES, &body).await;
         assert_eq!(answer.failure(), (400, "not_enforceable"), "{body}: {}", answer.body);
         assert_eq!(answer.detail("field"), field);
     }
-    let answer = api.post(WORKSPACES, &json!({"min_isolation": "microvm"})).await;
-    assert_eq!(answer.failure(), (503, "no_provider_available"));
     assert_eq!(api.count().await, 0);
+    // Whoever does not wait sees it in the workspace.
+    let created = api.post(&format!("{WORKSPACES}?wait=false"), &json!({"min_isolation": "microvm"})).await;
+    let path = format!("{WORKSPACES}/{}", created.body["id"].as_str().unwrap());
+    eventually("it has failed", Duration::from_secs(10), async || {
+        (api.get(&path).await.body["error"]["code"] == "not_enforceable").then_some(())
+    })
+    .await;
     api.finish().await;
 }
 
@@ -161,6 +167,8 @@ async fn the_servers_own_demands_hold_for_every_request() {
     for body in [json!({}), json!({"min_isolation": "container"}), json!({"provider": "local"})] {
         assert_eq!(api.post(WORKSPACES, &body).await.failure(), (503, "no_provider_available"), "{body}");
     }
+    let more = api.post(WORKSPACES, &json!({"min_isolation": "microvm"})).await;
+    assert_eq!(more.failure(), (400, "not_enforceable"), "{}", more.body);
     api.finish().await;
 
     let options = TestServerOptions::default()

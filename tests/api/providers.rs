@@ -20,7 +20,7 @@ async fn providers_say_how_they_are_and_what_they_can_do() {
     assert!(local["resources"]["cpus"].as_u64().unwrap() > 0, "{local}");
     let capabilities = &local["capabilities"];
     assert_eq!((&capabilities["persistence"], &capabilities["snapshots"]), (&json!("full"), &json!(false)));
-    assert_eq!(capabilities["networks"], json!(["isolated"]));
+    assert_eq!(capabilities["networks"], json!(["isolated", "internet"]));
     assert!(capabilities["warm_pool"].is_boolean());
     assert!(capabilities["platform_needs"].as_array().unwrap().contains(&json!("linux")));
 

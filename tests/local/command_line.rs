@@ -108,7 +108,7 @@ async fn exit_codes_tell_what_went_wrong() {
     check(&["workspace", "list", "--url", "http://127.0.0.1:1"], &named, 5, "cannot reach the server").await;
     check(&["workspace", "list", "--url", "https://127.0.0.1:1"], &named, 1, "TLS is not supported yet")
         .await;
-    check(&["workspace", "create", "--network", "internet"], &named, 1, "not_enforceable").await;
+    check(&["workspace", "create", "--memory", "1M"], &named, 1, "not_enforceable").await;
     check(&["workspace", "create", "--provider", "gvisor"], &named, 6, "no_provider_available").await;
     check(&["workspace", "create", "-q"], &named, 0, "").await;
     check(&["workspace", "create", "-q"], &named, 6, "limit_reached").await;

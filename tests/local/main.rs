@@ -4,7 +4,10 @@
 
 mod agent_lost;
 mod command_line;
+mod command_line_tools;
+mod disk_watch;
 mod doctor;
 mod many;
 mod server_killed;
+mod siege;
 mod support;

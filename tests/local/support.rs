@@ -1,6 +1,8 @@
 //! Workspaces that are small enough for many of them.
 
-use emergent_client::{BashRequest, Client, CreateWorkspace, RequestedLimits, Workspace};
+use emergent_client::{
+    BashRequest, Client, ClientError, CreateWorkspace, RequestedLimits, Workspace, WriteAnswer, WriteRequest,
+};
 use emergent_types::{ByteSize, Cpu, WorkspaceId};
 
 /// A request for a small workspace.
@@ -18,6 +20,17 @@ pub(crate) fn small() -> CreateWorkspace {
 /// Creates a small workspace.
 pub(crate) async fn create(client: &Client) -> Workspace {
     client.create(&small()).await.unwrap()
+}
+
+/// Writes a file.
+pub(crate) async fn write(
+    client: &Client,
+    id: WorkspaceId,
+    path: &str,
+    content: &str,
+) -> Result<WriteAnswer, ClientError> {
+    let request = WriteRequest { file_path: path.to_owned(), content: content.to_owned() };
+    client.write(id, &request).await
 }
 
 /// Runs a command that succeeds; answers what it printed.

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Parser;
 
 mod bench;
+mod fuzz;
 mod junit;
 mod openapi;
 mod repository;
@@ -31,6 +32,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Run every fuzz target for a while (needs a nightly compiler)
+    Fuzz(fuzz::Options),
     /// Write openapi/v1.json from the code
     Openapi {
         /// Only compare, and fail when the committed document differs
@@ -59,6 +62,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Tidy => tidy::run(&repository),
         Command::Requirements(options) => requirements::run(&repository, &options),
         Command::Bench { arguments } => bench::run(&repository, &arguments),
+        Command::Fuzz(options) => fuzz::run(&repository, &options),
         Command::Openapi { check } => openapi::run(&repository, check),
     }
 }

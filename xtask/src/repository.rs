@@ -83,7 +83,7 @@ impl Repository {
     /// Builds every program of the workspace, with the features the tests use: a narrower build
     /// would compile half of the dependencies a second time.
     pub(crate) fn build_programs(&self) -> Result<()> {
-        if !self.run_cargo(&["build", "--workspace", "--bins"])? {
+        if !self.run_cargo(&["build", "--workspace", "--bins", "--tests"])? {
             bail!("the programs do not build");
         }
         Ok(())

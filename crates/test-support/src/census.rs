@@ -42,7 +42,7 @@ pub struct Census {
     pub links: BTreeSet<String>,
     /// Loop devices on files in a data folder.
     pub loop_devices: BTreeSet<String>,
-    /// Firewall tables, where there is an `nft` to ask.
+    /// Firewall tables, and rules in those of others, where there is an `nft` to ask.
     pub firewall_tables: BTreeSet<String>,
     /// Folders of sandboxes.
     pub state_folders: BTreeSet<String>,
@@ -56,7 +56,7 @@ impl Census {
             mounts: mounts(scope),
             control_groups: control_groups(scope),
             network_namespaces: names("/run/netns", scope),
-            links: names("/sys/class/net", scope),
+            links: links(scope),
             loop_devices: loop_devices(scope),
             firewall_tables: firewall_tables(scope),
             state_folders: state_folders(scope),
@@ -173,6 +173,19 @@ fn names(folder: &str, scope: &Scope) -> BTreeSet<String> {
         .collect()
 }
 
+/// Named `emg`, four digits of the installation and eight of the workspace.
+fn links(scope: &Scope) -> BTreeSet<String> {
+    let prefix = match scope {
+        Scope::Machine => "emg".to_owned(),
+        Scope::Installation { id, .. } => format!("emg{}", &id.short()[4..]),
+    };
+    let names = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.starts_with(&prefix) && name.len() == 15)
+        .collect()
+}
+
 fn loop_devices(scope: &Scope) -> BTreeSet<String> {
     let describe = |device: PathBuf| {
         let file = fs::read_to_string(device.join("loop/backing_file")).ok()?;
@@ -189,7 +202,24 @@ fn firewall_tables(scope: &Scope) -> BTreeSet<String> {
         Scope::Machine => "emergent".to_owned(),
         Scope::Installation { id, .. } => id.short(),
     };
-    text.lines().filter(|line| line.contains(&marker)).map(str::to_owned).collect()
+    let tables = text.lines().filter(|line| line.contains(&marker)).map(str::to_owned);
+    tables.chain(foreign_chains(scope)).collect()
+}
+
+/// Rules of ours in chains of Docker's and others.
+fn foreign_chains(scope: &Scope) -> Vec<String> {
+    let marker = match scope {
+        Scope::Machine => "--comment emergent-".to_owned(),
+        Scope::Installation { id, .. } => format!("--comment emergent-{id}"),
+    };
+    ["iptables", "ip6tables"]
+        .iter()
+        .filter_map(|program| Command::new(program).arg("-S").output().ok())
+        .flat_map(|output| {
+            let text = String::from_utf8_lossy(&output.stdout).replace('"', "");
+            text.lines().filter(|line| line.contains(&marker)).map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 fn state_folders(scope: &Scope) -> BTreeSet<String> {

@@ -6,9 +6,13 @@
 //!   mounts, control groups, network namespaces, links, loop devices, firewall rules and
 //!   folders.
 //! - [`Probe`] sends requests as they are, well-formed or not.
+//! - [`PostgresServer`] is a real database server in a temporary folder.
+//! - [`TestDocker`] is a real Docker with a real gVisor, in namespaces of its own.
 //! - [`Sandbox`] finds the processes of a workspace from outside, to do them harm.
 
 mod census;
+mod docker;
+mod postgres;
 mod probe;
 mod program;
 mod sandbox;
@@ -16,8 +20,10 @@ mod server;
 mod waiting;
 
 pub use census::{Census, Scope};
+pub use docker::{DockerDaemon, TEST_IMAGE, TestDocker};
+pub use postgres::{Durability, PostgresServer};
 pub use probe::{Answer, Probe};
-pub use program::{CommandOutput, run_program, run_unprivileged};
+pub use program::{CommandOutput, run_program, run_program_with_input, run_unprivileged};
 pub use sandbox::Sandbox;
 pub use server::{TestServer, TestServerOptions};
 pub use waiting::eventually;

@@ -1,6 +1,7 @@
 //! The program under test.
 
 use std::fs::{self, Permissions};
+use std::io::{Seek, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -64,8 +65,28 @@ pub async fn run_unprivileged(arguments: &[&str], variables: &[(&str, &str)]) ->
     run(command(program, variables).args(arguments).uid(NOBODY).gid(NOBODY)).await
 }
 
+/// As [`run_program`], with this on its standard input.
+///
+/// # Panics
+///
+/// When it cannot be started at all.
+pub async fn run_program_with_input(
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+    input: &[u8],
+) -> CommandOutput {
+    let mut stdin = tempfile::tempfile().expect("a temporary file can be made");
+    stdin.write_all(input).and_then(|()| stdin.rewind()).expect("a temporary file can be written");
+    let program = locate().expect("the program is built");
+    run_reading(command(program, variables).args(arguments), stdin.into()).await
+}
+
 async fn run(command: &mut Command) -> CommandOutput {
-    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.expect("the program starts");
+    run_reading(command, Stdio::null()).await
+}
+
+async fn run_reading(command: &mut Command, stdin: Stdio) -> CommandOutput {
+    let output = command.stdin(stdin).kill_on_drop(true).output().await.expect("the program starts");
     CommandOutput {
         code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -85,7 +106,8 @@ pub(crate) fn for_everybody(folder: &Path) -> Result<PathBuf> {
 /// The program without what the environment of the tests would tell it.
 pub(crate) fn command(program: PathBuf, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(program);
-    command.env_clear().envs(variables.iter().copied());
+    // The machine's own network is left alone unless a test wants it otherwise.
+    command.env_clear().env("WORKSPACE_DEFAULT_NETWORK", "isolated").envs(variables.iter().copied());
     for kept in ["PATH", "HOME", "TMPDIR"] {
         if let Some(value) = std::env::var_os(kept) {
             command.env(kept, value);

@@ -38,6 +38,8 @@ pub struct TestServerOptions {
     pub variables: Vec<(&'static str, String)>,
     /// Run it as a user without any rights, for whom no sandbox can be made.
     pub unprivileged: bool,
+    /// Where its data folder is made; `None` is where temporary folders are.
+    pub within: Option<PathBuf>,
 }
 
 impl TestServerOptions {
@@ -53,7 +55,9 @@ impl TestServerOptions {
     ///
     /// When it does not, with its log.
     pub async fn start(self) -> TestServer {
-        let folder = TempDir::with_prefix("emergent-test-").expect("a temporary folder can be made");
+        let within = self.within.clone().unwrap_or_else(std::env::temp_dir);
+        let folder =
+            TempDir::with_prefix_in("emergent-test-", within).expect("a temporary folder can be made");
         let mut server =
             TestServer { options: self, folder, running: None, url: String::new(), token: String::new() };
         server.start_again().await;
@@ -123,6 +127,13 @@ impl TestServer {
     pub async fn command(&self, arguments: &[&str]) -> CommandOutput {
         let data_dir = self.data_dir();
         program::run_program(arguments, &[("EMERGENT_DATA_DIR", &data_dir.to_string_lossy())]).await
+    }
+
+    /// The same with this on the command's standard input.
+    pub async fn command_with_input(&self, arguments: &[&str], input: &[u8]) -> CommandOutput {
+        let data_dir = self.data_dir();
+        let variables = [("EMERGENT_DATA_DIR", &*data_dir.to_string_lossy())];
+        program::run_program_with_input(arguments, &variables, input).await
     }
 
     /// What it has logged so far.

@@ -68,7 +68,7 @@ fn missing_tools(tier: &Tier) -> Vec<Tool> {
     tier.tools.iter().filter(|tool| find_program(tool.command).is_none()).copied().collect()
 }
 
-fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
@@ -196,7 +196,9 @@ mod tests {
             name: TierName::Local,
             needs_root,
             tools: &[MKFS],
+            python: &[],
             tests: Tests::NotYet,
+            beside: None,
             budget: Duration::ZERO,
         };
         let obstacle = obstacle.map(str::to_owned);

@@ -18,13 +18,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 
 mod apt_sources;
+mod beside;
 mod machine;
+mod python;
 mod summary;
 mod tiers;
 
 use crate::junit;
 use crate::repository::Repository;
-use machine::Readiness;
+use beside::Beside;
+pub(crate) use machine::Readiness;
 use summary::{Outcome, Row};
 use tiers::Tier;
 pub(crate) use tiers::{TIERS, Tests, TierName};
@@ -97,11 +100,28 @@ fn no_tier() -> String {
     format!("not ({})", filters.collect::<Vec<_>>().join(" | "))
 }
 
+/// Installs what the benchmarks compare with.
+pub(crate) fn make_machine_ready(repository: &Repository) -> Readiness {
+    let log = repository.path("target/xtask/packages.log");
+    if let Some(folder) = log.parent().filter(|folder| !folder.exists()) {
+        // Where it cannot be made, opening the log says why.
+        let _ = fs::create_dir_all(folder);
+    }
+    machine::make_ready(&[&tiers::BENCH], &log).pop().unwrap_or(Readiness::Ready)
+}
+
 /// Compiles and installs at the same time: one waits for the processor, the other for the network.
 fn build_and_make_ready(repository: &Repository, tiers: &[&Tier]) -> Result<Vec<Readiness>> {
     let log = repository.path("target/xtask/packages.log");
     thread::scope(|scope| {
-        let machine = scope.spawn(|| machine::make_ready(tiers, &log));
+        let machine = scope.spawn(|| {
+            let readiness = machine::make_ready(tiers, &log);
+            tiers
+                .iter()
+                .zip(readiness)
+                .map(|(tier, ready)| python::make_ready(repository, tier, ready))
+                .collect()
+        });
         let built = build(repository);
         let readiness = machine.join().map_err(|_| anyhow!("making the machine ready panicked"))?;
         built.map(|()| readiness)
@@ -127,6 +147,8 @@ fn run_tier(repository: &Repository, tier: &Tier, filter: &str, long: bool) -> R
         // Read by the suites that repeat themselves, and by proptest.
         command.env("EMERGENT_TEST_LONG", "1").env("PROPTEST_CASES", "2560");
     }
+    let beside = tier.beside.map(|program| Beside::start(repository, program)).transpose()?;
+    command.envs(beside.iter().flat_map(Beside::variables));
     let started = Instant::now();
     let status = command.status().context("cannot start cargo nextest")?;
     let took = started.elapsed();

@@ -13,6 +13,7 @@ pub(crate) enum TierName {
     Store,
     Local,
     Api,
+    Schema,
     Gvisor,
     Kvm,
     Mcp,
@@ -33,7 +34,10 @@ pub(crate) struct Tier {
     /// Tests that start sandboxes need root.
     pub(crate) needs_root: bool,
     pub(crate) tools: &'static [Tool],
+    pub(crate) python: &'static [PythonTool],
     pub(crate) tests: Tests,
+    /// A program of this workspace that runs beside the tests.
+    pub(crate) beside: Option<&'static str>,
     /// Wall time of the tests alone, with everything built, on two cores. A tier that takes longer
     /// has failed: slow suites are not run, and suites that are not run rot.
     pub(crate) budget: Duration,
@@ -56,6 +60,14 @@ pub(crate) struct Tool {
     pub(crate) too_old_in: Option<&'static str>,
 }
 
+/// A program from PyPI. It gets a folder of its own below `target`, so that nothing else on the
+/// machine changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PythonTool {
+    pub(crate) package: &'static str,
+    pub(crate) version: &'static str,
+}
+
 const fn tool(command: &'static str, package: &'static str) -> Tool {
     Tool { command, package, too_old_in: None }
 }
@@ -63,13 +75,34 @@ const fn tool(command: &'static str, package: &'static str) -> Tool {
 /// Formats the disk of a local sandbox.
 const MKFS: Tool = tool("mkfs.ext4", "e2fsprogs");
 
-/// A private Docker daemon with gVisor under it. `docker` itself is not asked for: the tests talk
-/// to their daemon's socket, and whatever client the machine has is left alone.
+/// What a local sandbox is connected and looked at with, a daemon whose firewall it must get along
+/// with, and the shell of small images.
+const LOCAL_TOOLS: &[Tool] = &[
+    MKFS,
+    tool("nft", "nftables"),
+    tool("iptables", "iptables"),
+    tool("ip", "iproute2"),
+    tool("dockerd", "docker.io"),
+    tool("busybox", "busybox-static"),
+];
+
+/// A PostgreSQL server in a temporary folder. Debian keeps the server's own programs out of
+/// `PATH`; the package that has this one always comes with them.
+const POSTGRES: Tool = tool("pg_ctlcluster", "postgresql");
+
+/// The API on both databases, with sandboxes that have a network.
+const API_TOOLS: &[Tool] =
+    &[MKFS, tool("nft", "nftables"), tool("iptables", "iptables"), tool("ip", "iproute2"), POSTGRES];
+
+/// A private Docker daemon with gVisor under it, and what its images and disks are made with.
 const GVISOR_TOOLS: &[Tool] = &[
     tool("dockerd", "docker.io"),
     tool("iptables", "iptables"),
+    MKFS,
     // bookworm's own runsc is of 2022 and does not run on current kernels.
     Tool { command: "runsc", package: "runsc", too_old_in: Some("bookworm") },
+    // Makes the workspace image.
+    tool("mmdebstrap", "mmdebstrap"),
 ];
 
 /// Every tier, in the order they run: the quick ones first.
@@ -78,40 +111,64 @@ pub(crate) const TIERS: &[Tier] = &[
         name: TierName::Unit,
         needs_root: false,
         tools: &[],
+        python: &[],
         // What no other tier takes, so that a new crate's tests run without anybody thinking of it.
         tests: Tests::Selected(
-            "not (package(emergent-store) | package(emergent-provider-local) \
-             | package(emergent-e2e))",
+            "not (package(emergent-store) | package(/^emergent-provider-(local|gvisor)/) \
+             | (package(/^emergent-(host-|images)/) & binary(host)) | package(emergent-e2e))",
         ),
-        budget: Duration::from_secs(180),
+        beside: None,
+        budget: Duration::from_secs(240),
     },
     Tier {
         name: TierName::Store,
         needs_root: false,
-        tools: &[],
+        tools: &[POSTGRES],
+        python: &[],
         tests: Tests::Selected("package(emergent-store)"),
+        beside: None,
         budget: Duration::from_secs(180),
     },
     Tier {
         name: TierName::Local,
         needs_root: true,
-        tools: &[MKFS],
-        tests: Tests::Selected("package(emergent-provider-local) | (package(emergent-e2e) & binary(local))"),
-        budget: Duration::from_secs(420),
+        tools: LOCAL_TOOLS,
+        python: &[],
+        tests: Tests::Selected(
+            "package(emergent-provider-local) | (package(/^emergent-host-/) & binary(host)) \
+             | (package(emergent-e2e) & binary(local))",
+        ),
+        beside: None,
+        budget: Duration::from_secs(600),
     },
     Tier {
         name: TierName::Api,
         needs_root: true,
-        tools: &[MKFS],
+        tools: API_TOOLS,
+        python: &[],
         tests: Tests::Selected("package(emergent-e2e) & binary(api)"),
+        beside: None,
         budget: Duration::from_secs(420),
+    },
+    Tier {
+        name: TierName::Schema,
+        needs_root: true,
+        tools: &[MKFS, tool("python3", "python3")],
+        python: &[PythonTool { package: "schemathesis", version: "4.32.5" }],
+        tests: Tests::Selected("package(emergent-e2e) & binary(schema)"),
+        beside: None,
+        budget: Duration::from_secs(300),
     },
     Tier {
         name: TierName::Gvisor,
         needs_root: true,
         tools: GVISOR_TOOLS,
-        tests: Tests::Selected("package(emergent-e2e) & binary(gvisor)"),
-        budget: Duration::from_secs(420),
+        python: &[],
+        tests: Tests::Selected(
+            "package(emergent-provider-gvisor) | (package(emergent-images) & binary(host))",
+        ),
+        beside: Some("emergent-test-docker"),
+        budget: Duration::from_secs(1200),
     },
     not_yet(TierName::Kvm),
     not_yet(TierName::Mcp),
@@ -119,8 +176,27 @@ pub(crate) const TIERS: &[Tier] = &[
     not_yet(TierName::Browser),
 ];
 
+/// Not a tier of tests: what the benchmarks need, in the same form.
+pub(crate) const BENCH: Tier = Tier {
+    name: TierName::Local,
+    needs_root: true,
+    tools: &[MKFS, POSTGRES, tool("rg", "ripgrep")],
+    python: &[],
+    tests: Tests::NotYet,
+    beside: None,
+    budget: Duration::ZERO,
+};
+
 const fn not_yet(name: TierName) -> Tier {
-    Tier { name, needs_root: false, tools: &[], tests: Tests::NotYet, budget: Duration::ZERO }
+    Tier {
+        name,
+        needs_root: false,
+        tools: &[],
+        python: &[],
+        tests: Tests::NotYet,
+        beside: None,
+        budget: Duration::ZERO,
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ const fn layer(name: &'static str, may_use: &'static [&'static str], why: &'stat
     Layer { name, may_use, may_use_optionally: &[], why }
 }
 
-const A_PROVIDER: &[&str] = &["types", "protocol", "agent-client", "agent-bundle", "provider", "host-net"];
+const A_PROVIDER: &[&str] =
+    &["types", "protocol", "agent-client", "agent-bundle", "provider", "host-disk", "host-net", "images"];
 const ONLY_WIRING_NAMES_PROVIDERS: &str =
     "it knows the provider trait; only the wiring in cli names a provider";
 const ONE_BACKEND: &str = "a provider knows its backend and the provider trait, nothing above";
@@ -30,7 +31,9 @@ const LAYERS: &[Layer] = &[
     layer("agent", &["types", "protocol"], "it runs inside every sandbox: small, and nothing of the host"),
     layer("agent-bundle", &[], "it holds the agent's bytes, built apart"),
     layer("agent-client", &["types", "protocol"], "it speaks to an agent over any stream"),
+    layer("host-disk", &[], "it knows the kernel's disks and mounts, not who asks for them"),
     layer("host-net", &["types"], "it knows the kernel's networking, not who asks for it"),
+    layer("images", &[], "it makes and unpacks file trees, whoever runs something in them"),
     layer("store", &["types"], "it keeps what it is given"),
     Layer {
         name: "provider",

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-const PREFIX: &str = "emergent-gvisor-test-";
+const PREFIX: &str = "emergent-docker-";
 
 const CGROUPS: &str = "/sys/fs/cgroup";
 
@@ -18,18 +18,18 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A folder for one daemon, known to belong to this process.
-pub(crate) fn new_folder() -> TempDir {
+pub(super) fn new_folder() -> TempDir {
     let prefix = format!("{PREFIX}{}-", std::process::id());
     tempfile::Builder::new().prefix(&prefix).tempdir().expect("a temporary folder can be made")
 }
 
 /// The control group below which a daemon with this folder puts its containers.
-pub(crate) fn control_group(folder: &Path) -> String {
+pub(super) fn control_group(folder: &Path) -> String {
     folder.file_name().expect("it has a name").to_string_lossy().into_owned()
 }
 
 /// Removes folder and control groups of a daemon whose processes are gone.
-pub(crate) fn remove(folder: PathBuf) {
+pub(super) fn remove(folder: PathBuf) {
     let group = control_group(&folder);
     let deadline = Instant::now() + PATIENCE;
     for hierarchy in hierarchies() {
@@ -41,13 +41,28 @@ pub(crate) fn remove(folder: PathBuf) {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+    // The mounts of sandboxes that were killed with their server, and the folder's own.
+    unmount_below(&folder);
     if let Err(error) = fs::remove_dir_all(&folder) {
         eprintln!("left behind: {}: {error}", folder.display());
     }
 }
 
+/// The last mounted first. What cannot be unmounted is reported when the folder is removed.
+fn unmount_below(folder: &Path) {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let below: Vec<&str> = mounts
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .filter(|point| Path::new(point).starts_with(folder))
+        .collect();
+    for point in below.into_iter().rev() {
+        let _ = rustix::mount::unmount(point, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
 /// Removes what tests have left that were killed before they could.
-pub(crate) fn remove_those_of_dead_tests() {
+pub(super) fn remove_those_of_dead_tests() {
     for folder in entries(&std::env::temp_dir()) {
         if owner(&folder).is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
             remove(folder);
@@ -86,52 +101,13 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::DockerDaemon;
-    use crate::root_image;
-
-    /// Processes and mounts that mention `name`, and files that are called so.
-    fn traces(name: &str) -> Vec<String> {
-        let commands = entries(Path::new("/proc")).into_iter().filter_map(|process| {
-            let command = String::from_utf8_lossy(&fs::read(process.join("cmdline")).ok()?).into_owned();
-            command.contains(name).then_some(command)
-        });
-        let mounts = fs::read_to_string("/proc/self/mounts").expect("readable");
-        let mounts =
-            mounts.lines().filter(|mount| mount.contains(name)).map(str::to_owned).collect::<Vec<_>>();
-        let mut places = hierarchies();
-        places.push(std::env::temp_dir());
-        let files = places.into_iter().map(|place| place.join(name)).filter(|file| file.exists());
-        commands.chain(mounts).chain(files.map(|file| file.display().to_string())).collect()
-    }
-
-    /// A daemon with a running sandbox goes, and nothing remembers it.
-    #[tokio::test]
-    async fn a_dropped_daemon_leaves_nothing() {
-        let daemon = DockerDaemon::start().await;
-        root_image::import(&daemon).await;
-        let name = control_group(daemon.folder());
-        daemon
-            .docker()
-            .call(["run", "--detach", "--runtime", "runsc", "--network", "none"].iter().chain(&[
-                "--mount",
-                root_image::PROGRAMS,
-                root_image::TAG,
-                "sleep",
-                "600",
-            ]))
-            .await
-            .expect("a container starts");
-        assert!(traces(&name).len() > 3, "what is looked for is found while it is there");
-        drop(daemon);
-        assert_eq!(traces(&name), Vec::<String>::new());
-    }
 
     #[test]
     fn a_folder_knows_its_test() {
         let check = |name: &str, expect: Option<u32>| assert_eq!(owner(Path::new(name)), expect, "{name}");
-        check("/tmp/emergent-gvisor-test-4711-Ab3", Some(4711));
-        check("/tmp/emergent-gvisor-test-4711", None);
-        check("/tmp/emergent-gvisor-test--x", None);
+        check("/tmp/emergent-docker-4711-Ab3", Some(4711));
+        check("/tmp/emergent-docker-4711", None);
+        check("/tmp/emergent-docker--x", None);
         check("/tmp/other-4711-x", None);
         let folder = new_folder();
         assert_eq!(owner(folder.path()), Some(std::process::id()));

@@ -1,34 +1,34 @@
-//! A Docker daemon of a test's own, which cannot outlive it.
+//! A Docker daemon of the tests' own, which cannot outlive them.
 //!
 //! ```text
-//!  test ──── pipe ────► sh, PID 1 of a new PID namespace
-//!                        └─ dockerd ─ containerd ─ shims ─ runsc sandboxes and gofers
+//!  owner ──── pipe ────► sh, PID 1 of a new PID namespace
+//!                         └─ dockerd ─ containerd ─ shims ─ runsc sandboxes and gofers
 //! ```
 //!
 //! All that the daemon starts lives in one PID namespace, and what it mounts in one mount
-//! namespace. The first process there waits for the end of a pipe that only the test holds
-//! open. However the test ends (also by SIGKILL), the pipe closes, that process exits, and the
+//! namespace. The first process there waits for the end of a pipe that only the owner holds
+//! open. However the owner ends (also by SIGKILL), the pipe closes, that process exits, and the
 //! kernel kills and unmounts the rest. What is then left is a folder and empty control groups:
-//! they are removed when the daemon is dropped, and after a killed test by the next one.
+//! they are removed when the daemon is dropped, and after a killed owner by the next one.
 //!
 //! The network namespace is new as well, so that no rule, bridge or forwarding switch of the
-//! host is touched.
+//! host is touched. One folder is shared: what is mounted there outside, the daemon sees.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
 use tempfile::TempDir;
 
-use crate::docker::Docker;
-use crate::{programs, remains};
+use super::{programs, remains};
 
 /// The first process of the namespaces. `/run`, `/opt` and `/etc/docker` are hidden because
 /// daemons use fixed paths there (shim sockets, plugins, a key), of which the host would keep
-/// copies; and because a containerd of the host's must not be found and used. `/usr`, which
-/// sandboxes see, is read-only by the host's kernel for all of them: a `readonly` of Docker's
-/// alone is upheld by the runtime under test, and a flaw in it would reach the host's programs.
+/// copies; and because a containerd of the host's must not be found and used. `/usr` is read-only
+/// by the host's kernel for all of them, should a runtime under test let something reach it.
 const FIRST_PROCESS: &str = r#"
     set -e
     for folder in /run /opt /etc/docker; do
@@ -36,6 +36,7 @@ const FIRST_PROCESS: &str = r#"
     done
     mount --bind /usr /usr
     mount -o remount,bind,ro /usr
+    ip link set lo up
     "$@" < /dev/null &
     read -r _ || exit 0
 "#;
@@ -44,8 +45,7 @@ const FIRST_PROCESS: &str = r#"
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// A running daemon.
-pub(crate) struct DockerDaemon {
-    docker: Docker,
+pub struct DockerDaemon {
     process: Child,
     /// Held open: its end is the daemon's end. `None` once that has been brought about.
     lifeline: Option<ChildStdin>,
@@ -53,22 +53,24 @@ pub(crate) struct DockerDaemon {
 }
 
 impl DockerDaemon {
-    /// Starts a daemon that knows the runtime `runsc`.
-    pub(crate) async fn start() -> Self {
-        let program = |name| programs::find(name, "Debian's docker.io and iptables");
-        let (docker, dockerd) = (program("docker"), program("dockerd"));
+    /// Starts a daemon that knows the runtime `runsc`. Blocks until it answers.
+    pub fn start() -> Self {
+        let dockerd = programs::find("dockerd", "Debian's docker.io and iptables");
         let runsc = programs::find("runsc", "Debian's runsc (on bookworm from bookworm-backports)");
         remains::remove_those_of_dead_tests();
 
         let folder = remains::new_folder();
-        let socket = folder.path().join("docker.sock");
+        let shared = folder.path().join("shared");
+        fs::create_dir(&shared)
+            .and_then(|()| mount_bind(&shared, &shared).map_err(io::Error::from))
+            .and_then(|()| mount_change(&shared, MountPropagationFlags::SHARED).map_err(io::Error::from))
+            .expect("a folder can be shared; the tests need root");
         let config_file = folder.path().join("daemon.json");
-        let group = remains::control_group(folder.path());
-        fs::write(&config_file, config(folder.path(), &socket, &runsc, &group).to_string())
+        fs::write(&config_file, config(folder.path(), &runsc).to_string())
             .expect("a temporary folder can be written to");
         let log = File::create(folder.path().join("log")).expect("a temporary folder can be written to");
         let mut process = Command::new(programs::find("unshare", "Debian's util-linux"))
-            .args(["--mount", "--propagation", "private", "--net", "--pid", "--fork", "--mount-proc", "--"])
+            .args(["--mount", "--propagation", "slave", "--net", "--pid", "--fork", "--mount-proc", "--"])
             .args(["sh", "-c", FIRST_PROCESS, "sh"])
             .arg(dockerd)
             .arg("--config-file")
@@ -79,40 +81,44 @@ impl DockerDaemon {
             .spawn()
             .expect("unshare can be started");
         let lifeline = process.stdin.take();
-        let docker = Docker::new(docker, &socket, folder.path().join("client"));
-        let mut daemon = Self { docker, process, lifeline, folder: Some(folder) };
-        daemon.wait_until_it_listens(&socket).await;
+        let mut daemon = Self { process, lifeline, folder: Some(folder) };
+        daemon.wait_until_it_listens();
         daemon
     }
 
-    /// A client of this daemon.
-    pub(crate) fn docker(&self) -> &Docker {
-        &self.docker
+    /// Where it listens, as `DOCKER_HOST` has it.
+    pub fn address(&self) -> String {
+        format!("unix://{}", self.socket().display())
     }
 
-    /// A folder that is removed with the daemon.
-    pub(crate) fn folder(&self) -> &Path {
+    /// A folder of which the daemon sees what is mounted there; removed with it.
+    pub fn shared_folder(&self) -> PathBuf {
+        self.folder().join("shared")
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder().join("docker.sock")
+    }
+
+    fn folder(&self) -> &Path {
         self.folder.as_ref().expect("present until dropped").path()
     }
 
-    async fn wait_until_it_listens(&mut self, socket: &Path) {
+    fn wait_until_it_listens(&mut self) {
         let deadline = Instant::now() + START_LIMIT;
-        while !socket.exists() {
+        while std::os::unix::net::UnixStream::connect(self.socket()).is_err() {
             let ended = self.process.try_wait().expect("it is our child");
             assert!(
                 ended.is_none() && Instant::now() < deadline,
                 "dockerd does not listen ({ended:?}; the tests need root). Its log:\n{}",
                 self.log()
             );
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        // The socket is there before anybody answers: this call waits in its queue.
-        if let Err(error) = self.docker.call(["version"]).await {
-            panic!("dockerd does not answer: {error}. Its log:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    fn log(&self) -> String {
+    /// What it has said so far.
+    pub fn log(&self) -> String {
         fs::read_to_string(self.folder().join("log")).unwrap_or_else(|error| error.to_string())
     }
 }
@@ -128,22 +134,18 @@ impl Drop for DockerDaemon {
     }
 }
 
-/// Everything in one folder, nothing of the host's network, and gVisor.
-fn config(folder: &Path, socket: &Path, runsc: &Path, group: &str) -> serde_json::Value {
+/// Everything in one folder, and gVisor.
+fn config(folder: &Path, runsc: &Path) -> serde_json::Value {
     let inside = |name: &str| -> PathBuf { folder.join(name) };
     serde_json::json!({
         "data-root": inside("data"),
         "exec-root": inside("exec"),
         "pidfile": inside("dockerd.pid"),
-        "hosts": [format!("unix://{}", socket.display())],
-        "cgroup-parent": format!("/{group}"),
+        "hosts": [format!("unix://{}", inside("docker.sock").display())],
+        "cgroup-parent": format!("/{}", remains::control_group(folder)),
         "exec-opts": ["native.cgroupdriver=cgroupfs"],
         "log-driver": "none",
         "bridge": "none",
-        "iptables": false,
-        "ip6tables": false,
-        "ip-forward": false,
-        "ip-masq": false,
         "runtimes": {
             "runsc": {
                 "path": runsc,

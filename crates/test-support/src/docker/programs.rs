@@ -9,7 +9,7 @@ const PACKAGED: [&str; 2] = ["/usr/bin", "/usr/sbin"];
 
 /// The program with this name. A machine that lacks it fails the test and is told what to
 /// install; a test that runs nothing must not pass.
-pub(crate) fn find(name: &str, package: &str) -> PathBuf {
+pub(super) fn find(name: &str, package: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     PACKAGED
         .iter()

@@ -1,0 +1,69 @@
+//! A real Docker with a real gVisor, for tests.
+
+mod daemon;
+mod image;
+mod programs;
+mod remains;
+
+use std::path::PathBuf;
+
+pub use daemon::DockerDaemon;
+pub use image::TEST_IMAGE;
+
+/// Where the daemon listens that a run of the suites has started for all its tests, and the folder
+/// it shares with them.
+const ADDRESS: &str = "EMERGENT_TEST_DOCKER";
+const SHARED: &str = "EMERGENT_TEST_DOCKER_SHARED";
+
+/// A Docker that has [`TEST_IMAGE`].
+pub struct TestDocker {
+    address: String,
+    shared: PathBuf,
+    /// The test's own, where there is none for all.
+    _own: Option<DockerDaemon>,
+}
+
+impl TestDocker {
+    /// The one for all tests, or one of this test's own.
+    pub fn get() -> Self {
+        if let (Ok(address), Some(shared)) = (std::env::var(ADDRESS), std::env::var_os(SHARED)) {
+            return Self { address, shared: shared.into(), _own: None };
+        }
+        Self::own()
+    }
+
+    /// Where the one for all tests listens, if there is one.
+    pub fn address_for_all() -> Option<String> {
+        std::env::var(ADDRESS).ok()
+    }
+
+    /// One that nobody else uses.
+    pub fn own() -> Self {
+        let daemon = DockerDaemon::start();
+        image::import(&daemon.address());
+        Self { address: daemon.address(), shared: daemon.shared_folder(), _own: Some(daemon) }
+    }
+
+    /// As `DOCKER_HOST` has it.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A folder of which the daemon sees what is mounted there.
+    pub fn shared(&self) -> &std::path::Path {
+        &self.shared
+    }
+
+    /// A new folder of which the daemon sees what is mounted there.
+    pub fn folder(&self) -> tempfile::TempDir {
+        tempfile::Builder::new()
+            .prefix("data-")
+            .tempdir_in(&self.shared)
+            .expect("a temporary folder can be made")
+    }
+
+    /// For whoever starts tests that are to use this one: what they must find in their environment.
+    pub fn variables(&self) -> [(&'static str, String); 2] {
+        [(ADDRESS, self.address.clone()), (SHARED, self.shared.display().to_string())]
+    }
+}
