@@ -35,7 +35,12 @@ impl Bench {
 
     /// A server with a data folder of its own.
     pub(crate) fn server(&self, name: &str, max_concurrent: u32) -> Result<ServerSetup> {
-        Ok(ServerSetup { program: self.emergent.clone(), data_dir: self.folder(name)?, max_concurrent })
+        Ok(ServerSetup {
+            program: self.emergent.clone(),
+            data_dir: self.folder(name)?,
+            max_concurrent,
+            database_url: None,
+        })
     }
 
     /// Lets the kernel finish what the last repetition left to do.

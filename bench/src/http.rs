@@ -56,14 +56,38 @@ impl Connection {
         Ok(Self { endpoint: endpoint.clone(), sender })
     }
 
-    /// Makes one call, from the first byte sent to the last byte received.
-    pub(crate) async fn call(&mut self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer> {
-        let what = format!("{method} {path}");
-        let mut request = Request::builder()
+    /// Sends bytes, and gives the answer.
+    pub(crate) async fn put(&mut self, path: &str, content: Bytes) -> Result<Answer> {
+        let request = self.request(Method::PUT, path).body(Full::new(content))?;
+        let response = self.sender.send_request(request).await?;
+        Ok(Answer { status: response.status(), body: response.into_body().collect().await?.to_bytes() })
+    }
+
+    /// Takes bytes and throws them away. Gives how many there were.
+    pub(crate) async fn drain(&mut self, path: &str) -> Result<u64> {
+        let response =
+            self.sender.send_request(self.request(Method::GET, path).body(Full::default())?).await?;
+        anyhow::ensure!(response.status().is_success(), "{path}: the server answered {}", response.status());
+        let mut body = response.into_body();
+        let mut total = 0;
+        while let Some(frame) = body.frame().await {
+            total += frame?.data_ref().map_or(0, |data| data.len() as u64);
+        }
+        Ok(total)
+    }
+
+    fn request(&self, method: Method, path: &str) -> http::request::Builder {
+        Request::builder()
             .method(method)
             .uri(path)
             .header(HOST, self.endpoint.address.to_string())
-            .header(AUTHORIZATION, format!("Bearer {}", self.endpoint.token));
+            .header(AUTHORIZATION, format!("Bearer {}", self.endpoint.token))
+    }
+
+    /// Makes one call, from the first byte sent to the last byte received.
+    pub(crate) async fn call(&mut self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer> {
+        let what = format!("{method} {path}");
+        let mut request = self.request(method, path);
         let body = match body {
             Some(json) => {
                 request = request.header(CONTENT_TYPE, "application/json");

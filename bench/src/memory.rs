@@ -20,6 +20,24 @@ pub(crate) fn forget_peak(pid: u32) -> Result<()> {
     fs::write(format!("/proc/{pid}/clear_refs"), "5").with_context(|| format!("peak of process {pid}"))
 }
 
+/// A process whose memory is watched.
+pub(crate) struct Watched {
+    pid: u32,
+    before: u64,
+}
+
+impl Watched {
+    pub(crate) fn begin(pid: u32) -> Result<Self> {
+        forget_peak(pid)?;
+        Ok(Self { pid, before: resident(pid)? })
+    }
+
+    /// How much more it has held than at the beginning.
+    pub(crate) fn growth(&self) -> Result<u64> {
+        Ok(peak(self.pid)?.saturating_sub(self.before))
+    }
+}
+
 fn field(pid: u32, name: &str) -> Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))
         .with_context(|| format!("process {pid} is not there any more"))?;

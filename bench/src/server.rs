@@ -28,6 +28,8 @@ pub(crate) struct ServerSetup {
     pub(crate) data_dir: PathBuf,
     /// Workspaces that may run at once.
     pub(crate) max_concurrent: u32,
+    /// The database, where it is not a file in the data folder.
+    pub(crate) database_url: Option<String>,
 }
 
 /// A running server.
@@ -46,6 +48,7 @@ impl Server {
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(&setup.data_dir)
             .env("WORKSPACE_MAX_CONCURRENT", setup.max_concurrent.to_string())
+            .envs(setup.database_url.iter().map(|url| ("DATABASE_URL", url)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log_file(&setup.data_dir)?)

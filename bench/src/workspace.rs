@@ -35,7 +35,8 @@ impl Workspace {
         &self.id
     }
 
-    async fn post(&mut self, verb: &str, body: &Value) -> Result<Value> {
+    /// Uses a tool.
+    pub(crate) async fn post(&mut self, verb: &str, body: &Value) -> Result<Value> {
         let path = format!("{WORKSPACES}/{}/{verb}", self.id);
         self.connection.call(Method::POST, &path, Some(body)).await?.json()
     }
@@ -53,6 +54,17 @@ impl Workspace {
 
     pub(crate) async fn write(&mut self, path: &str, content: &str) -> Result<()> {
         self.post("write", &json!({"file_path": path, "content": content})).await.map(drop)
+    }
+
+    /// Uploads a file.
+    pub(crate) async fn upload(&mut self, path: &str, content: bytes::Bytes) -> Result<()> {
+        let path = format!("{WORKSPACES}/{}/files?path={path}", self.id);
+        self.connection.put(&path, content).await?.json().map(drop)
+    }
+
+    /// Downloads a file, and gives its length.
+    pub(crate) async fn download(&mut self, path: &str) -> Result<u64> {
+        self.connection.drain(&format!("{WORKSPACES}/{}/files?path={path}", self.id)).await
     }
 
     pub(crate) async fn stop(&mut self) -> Result<()> {
@@ -73,14 +85,16 @@ impl Workspace {
 pub(crate) async fn destroy_all(endpoint: &Endpoint) -> Result<()> {
     let mut connection = Connection::open(endpoint).await?;
     loop {
-        let listed = connection.call(Method::GET, WORKSPACES, None).await?.json()?;
+        let page = format!("{WORKSPACES}?limit=500");
+        let listed = connection.call(Method::GET, &page, None).await?.json()?;
         let ids: Vec<_> =
             listed["items"].as_array().into_iter().flatten().filter_map(|w| w["id"].as_str()).collect();
         if ids.is_empty() {
             return Ok(());
         }
         for id in ids {
-            Workspace::open(endpoint, id).await?.destroy().await?;
+            let path = format!("{WORKSPACES}/{id}");
+            connection.call(Method::DELETE, &path, None).await?.json()?;
         }
     }
 }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use emergent_agent_client::{
     AgentClient, AgentDialer, AgentKey, AgentStream, CommandSpec, DialError, ExecOptions, Greeting,
 };
-use emergent_provider::{SandboxSpec, WorkspaceProvider};
+use emergent_provider::{NamedDemands, SandboxSpec, WorkspaceProvider};
 use emergent_provider_local::{AgentSource, HelperCommand, LaunchStep, LocalProvider, Options};
 use emergent_test_support::{Census, Scope};
 use emergent_types::{InstallationId, NetworkMode, ResourceLimits, WorkspaceId};
@@ -127,6 +127,7 @@ impl Library {
             limits: ResourceLimits::WORKSPACE_DEFAULT,
             network: NetworkMode::Isolated,
             base_image: None,
+            named: NamedDemands::default(),
             agent_key: key.clone(),
         };
         let dialer = Dialer { provider: Arc::clone(&self.provider), id };

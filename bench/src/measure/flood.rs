@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use super::{spread, two_kibibytes};
 use crate::bench::Bench;
 use crate::figure::{Figure, Target};
-use crate::memory::{self, AgentProcesses};
+use crate::memory::{AgentProcesses, Watched};
 use crate::report::{Row, Section};
 use crate::server::with_server;
 use crate::stats::Samples;
@@ -93,23 +93,6 @@ async fn read_while(
             }
         }
         reads.add_since(start);
-    }
-}
-
-/// A process whose memory is watched.
-struct Watched {
-    pid: u32,
-    before: u64,
-}
-
-impl Watched {
-    fn begin(pid: u32) -> Result<Self> {
-        memory::forget_peak(pid)?;
-        Ok(Self { pid, before: memory::resident(pid)? })
-    }
-
-    fn growth(&self) -> Result<u64> {
-        Ok(memory::peak(self.pid)?.saturating_sub(self.before))
     }
 }
 

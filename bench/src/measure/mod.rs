@@ -6,7 +6,10 @@ mod crowd;
 mod disk;
 mod flood;
 mod footprint;
+mod population;
 mod recovery;
+mod tools;
+mod transfer;
 
 use std::fmt;
 
@@ -34,12 +37,28 @@ pub(crate) enum Measurement {
     Recovery,
     /// Durable writes, stop, resume and destroy.
     Disk,
+    /// Edit, glob and grep over HTTP.
+    Tools,
+    /// A gibibyte up and down.
+    Transfer,
+    /// Tool calls beside fifty workspaces and ten thousand rows, on both databases.
+    Population,
 }
 
 impl Measurement {
     /// All of them. Memory first, while nothing else has happened.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Footprint, Self::Create, Self::Calls, Self::Disk, Self::Flood, Self::Crowd, Self::Recovery];
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Footprint,
+        Self::Create,
+        Self::Calls,
+        Self::Tools,
+        Self::Disk,
+        Self::Transfer,
+        Self::Flood,
+        Self::Crowd,
+        Self::Population,
+        Self::Recovery,
+    ];
 
     pub(crate) async fn run(self, bench: &Bench) -> Result<Section> {
         match self {
@@ -50,6 +69,9 @@ impl Measurement {
             Self::Footprint => footprint::run(bench).await,
             Self::Recovery => recovery::run(bench).await,
             Self::Disk => disk::run(bench).await,
+            Self::Tools => tools::run(bench).await,
+            Self::Transfer => transfer::run(bench).await,
+            Self::Population => population::run(bench).await,
         }
     }
 }
