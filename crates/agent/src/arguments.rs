@@ -1,6 +1,7 @@
 //! The command line. By hand: an argument parser would be a third of the binary.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,11 +12,12 @@ use emergent_agent::{Config, Scope};
 
 pub(crate) const USAGE: &str = "\
 usage: emergent-agent init [--listen PATH | --listen-fd N] [--workspace DIR] [--silence-limit SECONDS]
-                           [--loopback] [--drop-capabilities] [--seccomp] [--stdio]
+                           [--loopback] [--drop-capabilities] [--seccomp] [--stdio] [--nameserver ADDRESS]...
        emergent-agent serve --listen-fd N [--workspace DIR] [--silence-limit SECONDS] [--namespace]
                            [--first-connection N,N] (started by init)
        emergent-agent relay PATH
        emergent-agent measure FOLDER...
+       emergent-agent probe ADDRESS:PORT...
        emergent-agent version";
 
 const DEFAULT_SOCKET: &str = "/run/emergent/agent.sock";
@@ -32,6 +34,8 @@ pub(crate) enum Mode {
     Relay { socket: PathBuf },
     /// Count what is below these folders.
     Measure { folders: Vec<PathBuf> },
+    /// Try to connect to each of these.
+    Probe { targets: Vec<SocketAddr> },
     /// Say which build this is.
     Version,
 }
@@ -47,6 +51,8 @@ pub(crate) enum ArgumentError {
     NoValue(&'static str),
     #[error("{0:?} is not a number that fits here")]
     NotANumber(OsString),
+    #[error("{0:?} is not an address")]
+    NotAnAddress(OsString),
 }
 
 pub(crate) fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, ArgumentError> {
@@ -55,6 +61,9 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Mod
         Some("init") => return parse_init(arguments),
         Some("serve") => return parse_serve(arguments),
         Some("measure") => return Ok(Mode::Measure { folders: arguments.map(PathBuf::from).collect() }),
+        Some("probe") => {
+            return arguments.map(address).collect::<Result<_, _>>().map(|targets| Mode::Probe { targets });
+        }
         Some("relay") => Mode::Relay { socket: value("relay", &mut arguments)?.into() },
         Some("version") => Mode::Version,
         _ => return Err(ArgumentError::Unknown(mode)),
@@ -74,6 +83,7 @@ fn parse_init(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Arg
         drop_capabilities: false,
         seccomp: false,
         stdio: false,
+        nameservers: Vec::new(),
     };
     while let Some(argument) = arguments.next() {
         match argument.to_str() {
@@ -87,6 +97,9 @@ fn parse_init(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Arg
             Some("--drop-capabilities") => options.drop_capabilities = true,
             Some("--seccomp") => options.seccomp = true,
             Some("--stdio") => options.stdio = true,
+            Some("--nameserver") => {
+                options.nameservers.push(address(value("--nameserver", &mut arguments)?)?);
+            }
             _ => return Err(ArgumentError::Unknown(argument)),
         }
     }
@@ -132,6 +145,12 @@ fn number<N: FromStr>(
     number.ok_or(ArgumentError::NotANumber(text))
 }
 
+/// An address, with a port where one belongs to it.
+fn address<A: FromStr>(text: OsString) -> Result<A, ArgumentError> {
+    let address = text.to_str().and_then(|text| text.parse().ok());
+    address.ok_or(ArgumentError::NotAnAddress(text))
+}
+
 /// Two descriptors with a comma between them.
 fn pair(arguments: &mut impl Iterator<Item = OsString>) -> Result<(RawFd, RawFd), ArgumentError> {
     let text = value("--first-connection", arguments)?;
@@ -165,6 +184,7 @@ mod tests {
             drop_capabilities: false,
             seccomp: false,
             stdio: false,
+            nameservers: Vec::new(),
         };
         let check = |line: &str, expect: Mode| assert_eq!(parsed(line), Ok(expect), "{line}");
         check("init", Mode::Init(defaults.clone()));
@@ -177,10 +197,17 @@ mod tests {
                 loopback: true,
                 drop_capabilities: true,
                 seccomp: true,
-                stdio: false,
+                ..defaults.clone()
             }),
         );
         check("init --stdio", Mode::Init(Options { stdio: true, ..defaults.clone() }));
+        check(
+            "init --nameserver 10.1.0.1 --nameserver fd00::1",
+            Mode::Init(Options {
+                nameservers: vec![[10, 1, 0, 1].into(), "fd00::1".parse().unwrap()],
+                ..defaults.clone()
+            }),
+        );
         check("init --listen /s", Mode::Init(Options { listen: Listen::Path("/s".into()), ..defaults }));
         check(
             "serve --listen-fd 3 --namespace --first-connection 4,5",
@@ -194,6 +221,7 @@ mod tests {
         );
         check("relay /s", Mode::Relay { socket: "/s".into() });
         check("measure /a /b", Mode::Measure { folders: vec!["/a".into(), "/b".into()] });
+        check("probe 10.1.0.1:80", Mode::Probe { targets: vec![([10, 1, 0, 1], 80).into()] });
         check("version", Mode::Version);
     }
 
@@ -205,6 +233,8 @@ mod tests {
         check("init --sec", ArgumentError::Unknown("--sec".into()));
         check("init --listen", ArgumentError::NoValue("--listen"));
         check("init --listen-fd x", ArgumentError::NotANumber("x".into()));
+        check("init --nameserver 10.1", ArgumentError::NotAnAddress("10.1".into()));
+        check("probe 10.1.0.1", ArgumentError::NotAnAddress("10.1.0.1".into()));
         check("serve", ArgumentError::NoValue("--listen-fd"));
         check("serve --first-connection 4", ArgumentError::NotANumber("4".into()));
         check("relay", ArgumentError::NoValue("relay"));

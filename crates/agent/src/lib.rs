@@ -33,6 +33,7 @@ mod hello;
 pub mod init;
 mod lease;
 pub mod measure;
+pub mod probe;
 mod processes;
 mod quiesce;
 mod readiness;

@@ -5,7 +5,7 @@ mod arguments;
 use std::process::ExitCode;
 
 use arguments::Mode;
-use emergent_agent::{init, measure, relay};
+use emergent_agent::{init, measure, probe, relay};
 
 fn main() -> ExitCode {
     let outcome = match arguments::parse(std::env::args_os().skip(1)) {
@@ -17,6 +17,12 @@ fn main() -> ExitCode {
         Ok(Mode::Measure { folders }) => {
             let found = measure::measure(&folders);
             println!("{} {} {}", found.bytes, found.files, u8::from(found.uncounted));
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(Mode::Probe { targets }) => {
+            for target in targets {
+                println!("{target} {}", if probe::reaches(&target) { "reached" } else { "closed" });
+            }
             Ok(ExitCode::SUCCESS)
         }
         Ok(Mode::Version) => {

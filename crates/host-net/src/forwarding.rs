@@ -48,7 +48,7 @@ fn forwards_ipv6_by_link() -> bool {
 }
 
 /// Whether the host passes on everything anyway, by somebody else's decision.
-fn is_router(family: &str) -> bool {
+pub(crate) fn is_router(family: &str) -> bool {
     read(family, "all", "forwarding").as_deref() == Some("1")
 }
 

@@ -4,9 +4,31 @@ use emergent_types::{ByteSize, Capabilities, Enforcement, FreeResources, LimitEn
 
 use crate::disk::DiskKind;
 use crate::host::Host;
+use crate::network::Offer;
 use crate::options::Runtime;
 
 impl Host {
+    /// Where nothing is known, nothing is promised.
+    fn networks(&self) -> Vec<NetworkMode> {
+        let mut networks = vec![NetworkMode::Isolated];
+        if self.internet.offer() == Offer::Offered {
+            networks.push(NetworkMode::Internet);
+        }
+        networks
+    }
+
+    /// Why a network is not among them.
+    pub(crate) fn why_no_network(&self, mode: NetworkMode) -> Option<String> {
+        match mode {
+            NetworkMode::Isolated => None,
+            NetworkMode::Internet => match self.internet.offer() {
+                Offer::Untried => Some("it has not been tried yet".to_owned()),
+                Offer::Refused { reason, .. } => Some(reason),
+                Offer::Offered => None,
+            },
+        }
+    }
+
     pub(crate) fn capabilities(&self) -> Capabilities {
         let needs: &[&str] = match self.options.runtime {
             Runtime::Runsc => &["docker", "runsc"],
@@ -20,7 +42,7 @@ impl Host {
             suspend: true,
             snapshots: false,
             warm_pool: true,
-            networks: vec![NetworkMode::Isolated],
+            networks: self.networks(),
             base_image: true,
             limits: LimitEnforcement {
                 cpu: Enforcement::Enforced,

@@ -1,6 +1,7 @@
 //! What a sandbox's container is made of: everything that Docker is told about it, in one place.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, RestartPolicy,
@@ -10,6 +11,7 @@ use emergent_provider::SandboxSpec;
 use emergent_types::ResourceLimits;
 
 use crate::agent_volume;
+use crate::network::Connection;
 use crate::options::Runtime;
 
 /// Where tools start.
@@ -50,9 +52,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) mounts: Vec<Mount>,
     /// Whether the image itself cannot be written to: everything that can is among the mounts.
     pub(crate) read_only: bool,
-    /// Docker's name of the network; `none` is none.
-    pub(crate) network: String,
-    pub(crate) resolvers: Vec<String>,
+    /// `None` is no network at all.
+    pub(crate) connection: Option<Connection>,
     /// Processors of the engine's host.
     pub(crate) host_cpus: u32,
 }
@@ -61,13 +62,17 @@ impl Plan<'_> {
     /// What Docker is asked for.
     pub(crate) fn body(self) -> ContainerCreateBody {
         let limits = self.spec.limits;
+        let (network, nameservers) = match self.connection {
+            Some(connection) => (connection.network, connection.nameservers),
+            None => ("none".to_owned(), Vec::new()),
+        };
         ContainerCreateBody {
             hostname: Some(self.spec.id.hostname()),
             // Whoever the image would be: the agent switches accounts itself.
             user: Some("0:0".to_owned()),
             image: Some(self.image),
             entrypoint: Some(vec![agent_volume::PROGRAM.to_owned()]),
-            cmd: Some(agent_arguments(self.runtime, limits)),
+            cmd: Some(agent_arguments(&nameservers)),
             working_dir: Some("/".to_owned()),
             labels: Some(self.labels),
             // The key comes this way, and then the first connection. It ends with whoever is
@@ -88,8 +93,8 @@ impl Plan<'_> {
                 tmpfs: Some(tmpfs(limits)),
                 shm_size: Some(share(limits, 4)),
                 readonly_rootfs: Some(self.read_only),
-                network_mode: Some(self.network),
-                dns: Some(self.resolvers),
+                network_mode: Some(network),
+                dns: Some(nameservers.iter().map(IpAddr::to_string).collect()),
                 cap_drop: Some(vec!["ALL".to_owned()]),
                 cap_add: Some(CAPABILITIES.map(str::to_owned).into()),
                 security_opt: Some(vec!["no-new-privileges".to_owned()]),
@@ -152,6 +157,8 @@ fn share(limits: ResourceLimits, part: u64) -> i64 {
     i64::try_from(limits.memory.bytes() / part).unwrap_or(i64::MAX)
 }
 
-fn agent_arguments(_runtime: Runtime, _limits: ResourceLimits) -> Vec<String> {
-    ["init", "--listen", SOCKET, "--workspace", WORKSPACE, "--stdio"].map(str::to_owned).into()
+fn agent_arguments(nameservers: &[IpAddr]) -> Vec<String> {
+    let fixed = ["init", "--listen", SOCKET, "--workspace", WORKSPACE, "--stdio"].map(str::to_owned);
+    let named = nameservers.iter().flat_map(|address| ["--nameserver".to_owned(), address.to_string()]);
+    fixed.into_iter().chain(named).collect()
 }

@@ -71,7 +71,8 @@ impl Host {
     ) -> Result<Sandbox, ProviderError> {
         let disk = self.make_disk(docker, spec, image, disk).await?;
         let kind = disk.kind;
-        self.launch(docker, Operation::Create, self.plan(spec, disk)).await?;
+        let plan = self.plan(docker, Operation::Create, spec, disk).await?;
+        self.launch(docker, Operation::Create, plan).await?;
         Ok(self.describe(spec, kind))
     }
 

@@ -1,13 +1,19 @@
 //! Whether creates are expected to work, and if not, what to do about it.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bollard::Docker;
 use emergent_provider::{Health, ProviderError};
 
+use crate::disk::DiskKind;
 use crate::engine::EngineError;
 use crate::host::Host;
+use crate::network::Offer;
 use crate::options::Runtime;
+
+/// What could not be had is tried again: somebody may have seen to it.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(300);
 
 /// What was seen of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,11 +51,31 @@ impl Host {
             Ok((docker, seen)) => match self.missing_runtime(&seen) {
                 Some(reason) => Health::Unhealthy { reason },
                 None => match self.means(&docker).await {
-                    Ok(_) => Health::Healthy,
+                    Ok(means) => {
+                        self.keep_internet(&docker, means.disk).await;
+                        Health::Healthy
+                    }
                     Err(error) => Health::Unhealthy { reason: error.to_string() },
                 },
             },
         }
+    }
+
+    /// Looks after the network of sandboxes; one that cannot be upheld is no longer offered.
+    async fn keep_internet(&self, docker: &Docker, disk: DiskKind) {
+        let result = match self.internet.offer() {
+            Offer::Refused { at, .. } if at.elapsed() < TRY_AGAIN_AFTER => return,
+            Offer::Untried | Offer::Refused { .. } => self.try_internet(docker, disk).await,
+            Offer::Offered => self.look_after_internet(docker).await.map_err(|reason| reason.to_string()),
+        };
+        if let Err(reason) = &result {
+            tracing::warn!(provider = %self.kind(), reason, security = true,
+                "provider {} does not offer the network internet: {reason}", self.kind());
+        }
+        self.internet.set_offer(match result {
+            Ok(()) => Offer::Offered,
+            Err(reason) => Offer::Refused { reason, at: Instant::now() },
+        });
     }
 
     async fn look_at_engine(&self, docker: &Docker) -> Result<SeenEngine, EngineError> {

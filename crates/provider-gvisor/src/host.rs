@@ -11,6 +11,7 @@ use crate::health::Probe;
 use crate::image::Images;
 use crate::means::Trial;
 use crate::names::Names;
+use crate::network::Internet;
 use crate::options::Options;
 use crate::streams::Streams;
 
@@ -26,6 +27,7 @@ pub(crate) struct Host {
     pub(crate) trial: Trial,
     pub(crate) layout: Layout,
     pub(crate) roots: Roots,
+    pub(crate) internet: Internet,
 }
 
 impl Host {
@@ -37,6 +39,7 @@ impl Host {
             roots: Roots::new(layout.images()),
             layout,
             trial: Trial::default(),
+            internet: Internet::default(),
             engine: Engine::new(options.engine.clone()),
             agent: AgentVolume::new(names, &options.agent),
             images: Images::default(),

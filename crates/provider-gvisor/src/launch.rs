@@ -13,6 +13,7 @@ use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, StartContainerOptions,
 };
 use emergent_provider::{Operation, ProviderError, SandboxSpec};
+use emergent_types::NetworkMode;
 use tokio::io::AsyncWriteExt;
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +51,8 @@ impl Host {
                 self.streams.end(id);
                 // It may have failed because the agent's volume is not what it was.
                 self.agent.doubt().await;
+                // Or because somebody has removed the network.
+                self.internet.doubt().await;
                 containers::remove(docker, &name)
                     .await
                     .map_err(|left| self.step(operation, id, "remove the failed container", left))?;
@@ -109,20 +112,36 @@ impl Host {
         }
     }
 
-    /// A plan with what every sandbox of this provider has.
-    pub(crate) fn plan<'a>(&self, spec: &'a SandboxSpec, disk: ReadyDisk) -> Plan<'a> {
+    /// A plan with what every sandbox of this provider has. Where it is to have a network, the rules are
+    /// in place when this returns.
+    pub(crate) async fn plan<'a>(
+        &self,
+        docker: &Docker,
+        operation: Operation,
+        spec: &'a SandboxSpec,
+        disk: ReadyDisk,
+    ) -> Result<Plan<'a>, ProviderError> {
+        let connection = match spec.network {
+            NetworkMode::Isolated => None,
+            NetworkMode::Internet => {
+                let connection = self.internet(docker).await;
+                Some(connection.map_err(|reason| self.no_internet(operation, spec.id, &reason))?)
+            }
+        };
         let mut mounts = vec![self.agent.mount()];
         mounts.extend(disk.mounts);
-        Plan {
+        if let (Some(connection), DiskKind::Layered) = (&connection, disk.kind) {
+            mounts.push(self.resolver_file(operation, spec.id, &connection.nameservers).await?);
+        }
+        Ok(Plan {
             spec,
             runtime: self.options.runtime,
             labels: self.names.labels(spec.id),
             image: disk.image,
             mounts,
             read_only: disk.kind == DiskKind::Layered,
-            network: "none".to_owned(),
-            resolvers: Vec::new(),
+            connection,
             host_cpus: self.engine_cpus(),
-        }
+        })
     }
 }

@@ -5,8 +5,8 @@
 //!  server ── Docker's interface ──► dockerd ──► container (runsc)
 //!     │                                           ├ PID 1: the agent, from a read-only volume
 //!     │   first connection: its standard          ├ /workspace, /home: the workspace's disk
-//!     └── input and output; later ones: one       └ everything else: the image
-//!         `exec` of a relay each
+//!     └── input and output; later ones: one       ├ everything else: the image
+//!         `exec` of a relay each                  └ no network, or the installation's bridge
 //! ```
 //!
 //! No `exec` per tool call: a call is a message on the open stream.
@@ -27,6 +27,7 @@ mod launch;
 mod list;
 mod means;
 mod names;
+mod network;
 mod options;
 mod provider;
 mod remove;

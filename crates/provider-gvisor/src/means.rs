@@ -14,6 +14,7 @@ use crate::disk::{DiskKind, layered};
 use crate::engine::EngineError;
 use crate::host::Host;
 use crate::image::{self, PresentImage};
+use crate::network::Connection;
 
 /// An image with nothing in it: the agent brings itself.
 const EMPTY_IMAGE: (&str, &str) = ("emergent/empty", "1");
@@ -83,13 +84,20 @@ impl Host {
         let image = empty_image(docker).await.map_err(|error| self.unavailable(error))?;
         let why_volumes = match layered::obstacle(self.engine.address().socket().is_some()) {
             Some(obstacle) => obstacle,
-            None => match self.try_sandbox(docker, &image, DiskKind::Layered).await {
+            None => match self.try_sandbox(docker, &image, DiskKind::Layered, None).await {
                 Ok(()) => return Ok(Means { disk: DiskKind::Layered, why_volumes: None }),
                 Err(error) => error.to_string(),
             },
         };
-        self.try_sandbox(docker, &image, DiskKind::Volumes).await?;
+        self.try_sandbox(docker, &image, DiskKind::Volumes, None).await?;
         Ok(Means { disk: DiskKind::Volumes, why_volumes: Some(why_volumes) })
+    }
+
+    /// Finds out whether sandboxes can be let out and are held back all the same.
+    pub(crate) async fn try_internet(&self, docker: &Docker, disk: DiskKind) -> Result<(), String> {
+        let image = empty_image(docker).await.map_err(|error| error.to_string())?;
+        let connection = self.internet(docker).await.map_err(|reason| reason.to_string())?;
+        self.try_sandbox(docker, &image, disk, Some(&connection)).await.map_err(|error| error.to_string())
     }
 
     async fn try_sandbox(
@@ -97,12 +105,13 @@ impl Host {
         docker: &Docker,
         image: &PresentImage,
         kind: DiskKind,
+        connection: Option<&Connection>,
     ) -> Result<(), ProviderError> {
         let id = WorkspaceId::generate();
         let spec = SandboxSpec {
             id,
             limits: TRIAL_LIMITS,
-            network: NetworkMode::Isolated,
+            network: connection.map_or(NetworkMode::Isolated, |_| NetworkMode::Internet),
             base_image: None,
             named: NamedDemands::default(),
             agent_key: AgentKey::derive(id.as_uuid().as_bytes(), id),
@@ -114,12 +123,19 @@ impl Host {
                 id,
                 "volume of the agent",
             ))?;
-            self.make(docker, &spec, image, kind).await
+            self.make(docker, &spec, image, kind).await?;
+            match connection {
+                Some(connection) => self
+                    .probe_internet(docker, id, connection)
+                    .await
+                    .map_err(|reason| self.no_internet(Operation::Create, id, &reason)),
+                None => Ok(()),
+            }
         };
         let made = tried.await;
         let removed = self.remove_everything(docker, Operation::Destroy, id).await;
         self.trial.set_under_way(None);
-        made.map(drop).and(removed)
+        made.and(removed)
     }
 }
 

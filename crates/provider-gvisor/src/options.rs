@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
+use emergent_host_net::Cidr;
 use emergent_types::{InstallationId, IsolationLevel, ProviderKind};
 
 use crate::engine::EngineAddress;
@@ -25,6 +26,9 @@ pub struct Options {
     pub runtime: Runtime,
     /// The image of sandboxes whose request names none.
     pub default_image: String,
+    /// Ranges that sandboxes may reach although they are denied by default. The host's own addresses
+    /// stay closed.
+    pub egress_allow: Vec<Cidr>,
 }
 
 /// What Docker runs sandboxes with.

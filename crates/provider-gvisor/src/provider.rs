@@ -12,7 +12,7 @@ use emergent_agent_client::AgentStream;
 use emergent_provider::{
     DiskUse, Health, ObservedSandbox, Operation, ProviderError, Sandbox, SandboxSpec, WorkspaceProvider,
 };
-use emergent_types::{Capabilities, ProviderKind, WorkspaceId};
+use emergent_types::{Capabilities, NetworkMode, ProviderKind, WorkspaceId};
 
 use crate::host::Host;
 use crate::options::Options;
@@ -65,6 +65,10 @@ impl WorkspaceProvider for GvisorProvider {
 
     async fn capabilities(&self) -> Capabilities {
         self.host.capabilities()
+    }
+
+    async fn why_no_network(&self, mode: NetworkMode) -> Option<String> {
+        self.host.why_no_network(mode)
     }
 
     async fn health(&self) -> Health {

@@ -35,7 +35,11 @@ impl Host {
         let disk = self.kept_disk(&docker, spec.id).await?;
         self.agent.ensure(&docker, &disk.image).await.map_err(failed("volume of the agent"))?;
         let kind = disk.kind;
-        let launched = self.launch(&docker, Operation::Resume, self.plan(spec, disk)).await;
+        let launched = async {
+            let plan = self.plan(&docker, Operation::Resume, spec, disk).await?;
+            self.launch(&docker, Operation::Resume, plan).await
+        };
+        let launched = launched.await;
         if launched.is_err() {
             self.set_disk_aside(Operation::Resume, spec.id).await?;
         }

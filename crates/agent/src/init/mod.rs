@@ -23,6 +23,7 @@ mod capabilities;
 mod key;
 mod listener;
 mod loopback;
+mod nameservers;
 mod restart;
 mod seccomp;
 mod signals;
@@ -73,6 +74,8 @@ pub struct Options {
     pub drop_capabilities: bool,
     /// Refuse the system calls that no program in a sandbox needs.
     pub seccomp: bool,
+    /// Whom programs are to ask for names; none leaves what the image has.
+    pub nameservers: Vec<std::net::IpAddr>,
     /// The key comes as the first line of standard input, and what follows there, with standard
     /// output, is the first connection.
     pub stdio: bool,
@@ -127,6 +130,10 @@ pub fn run(options: &Options) -> Result<ExitCode, InitError> {
     };
     if options.loopback {
         loopback::bring_up().map_err(InitError::kernel("loopback interface"))?;
+    }
+    if let Err(error) = nameservers::write(&options.nameservers) {
+        // Whoever made the sandbox may have seen to it another way.
+        eprintln!("emergent-agent: {}: {error}", nameservers::FILE);
     }
     let listener = listener::open(&options.listen)?;
     if !rustix::process::getpid().is_init() {

@@ -27,6 +27,7 @@ pub(super) fn all(
             engine: environment.text(environment::DOCKER_HOST).map(EngineAddress::new).unwrap_or_default(),
             runtime,
             default_image: DEFAULT_IMAGE.to_owned(),
+            egress_allow: settings.egress_allow.clone(),
         }))
     };
     let make = |kind: &ProviderKind| -> Option<Arc<dyn WorkspaceProvider>> {

@@ -41,3 +41,9 @@ pub use resolvers::{NoResolver, Resolvers};
 pub use rules::{BridgeRules, Separation};
 pub use subnets::{Subnets, UnfitSubnets};
 pub use survey::{Survey, UnreadableSurvey};
+
+/// Whether this host passes IPv6 on already. Engines make it do so for a network with IPv6, and a host
+/// that was no router must not become one for that.
+pub fn forwards_ipv6_here() -> bool {
+    crate::forwarding::has_ipv6() && crate::forwarding::is_router("ipv6")
+}

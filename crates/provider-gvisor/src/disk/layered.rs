@@ -5,8 +5,10 @@
 //!    images/<hash>/         an image's root, unpacked once: the lower layer of all its workspaces
 //!    templates/             formatted disks, one per size
 //!    <provider>/<id>/       disk.img, disk/, root/ ─► bound into the container, folder by folder
+//!                           resolv.conf ─► likewise
 //! ```
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,6 +121,28 @@ impl Host {
             folders.iter().filter(|name| format!("/{name}") != WORKSPACE).map(bind).collect();
         mounts.push(volume_mount(self.names.workspace_volume(id), WORKSPACE));
         Ok(mounts)
+    }
+
+    /// The file that tells a workspace whom to ask for names, as it is bound into its container. Outside
+    /// its disk, and read-only there: what it could change is not read on the host.
+    pub(crate) async fn resolver_file(
+        &self,
+        operation: Operation,
+        id: WorkspaceId,
+        nameservers: &[IpAddr],
+    ) -> Result<Mount, ProviderError> {
+        let content: String = nameservers.iter().map(|address| format!("nameserver {address}\n")).collect();
+        let path = self.layout.disk(id).join("resolv.conf");
+        tokio::fs::write(&path, content)
+            .await
+            .map_err(|error| self.step(operation, id, "file of nameservers", error))?;
+        Ok(Mount {
+            target: Some("/etc/resolv.conf".to_owned()),
+            source: Some(path.to_string_lossy().into_owned()),
+            typ: Some(MountType::BIND),
+            read_only: Some(true),
+            ..Mount::default()
+        })
     }
 
     pub(super) async fn unmount_layered(

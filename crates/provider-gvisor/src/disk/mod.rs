@@ -14,6 +14,8 @@
 pub(crate) mod layered;
 mod volumes;
 
+pub(crate) use volumes::collect;
+
 use bollard::Docker;
 use bollard::models::{Mount, MountType, Volume, VolumeCreateRequest};
 use bollard::query_parameters::{ListVolumesOptionsBuilder, RemoveVolumeOptionsBuilder};

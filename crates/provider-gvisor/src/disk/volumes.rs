@@ -73,7 +73,7 @@ impl Host {
 }
 
 /// What it printed, within reason.
-async fn collect(mut output: Output) -> String {
+pub(crate) async fn collect(mut output: Output) -> String {
     let mut printed = Vec::new();
     let reading = async {
         while let Some(Ok(piece)) = output.next().await {

@@ -1,5 +1,7 @@
 //! The provider over real runsc under a real Docker.
 
+mod posture;
+
 use std::sync::Arc;
 
 use emergent_provider::conformance::Subject;
@@ -9,17 +11,23 @@ use emergent_types::InstallationId;
 
 /// Sandboxes under gVisor.
 async fn subject() -> Subject {
-    let docker = TestDocker::get();
+    subject_with(TestDocker::get(), Runtime::Runsc)
+}
+
+/// Sandboxes of that Docker's under that runtime.
+fn subject_with(docker: TestDocker, runtime: Runtime) -> Subject {
     let data = docker.folder();
     let provider = GvisorProvider::new(Options {
         data_dir: data.path().to_owned(),
         installation: InstallationId::generate(),
         agent: emergent_agent_bundle::bytes().into(),
         engine: EngineAddress::new(docker.address()),
-        runtime: Runtime::Runsc,
+        runtime,
         default_image: TEST_IMAGE.to_owned(),
+        egress_allow: Vec::new(),
     });
     Subject::new(Arc::new(provider), Some("/workspace"), (data, docker))
 }
 
-emergent_provider::conformance_tests!(crate::subject; lifecycle);
+emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, edit, search, git, output, watch,
+    terminal, tunnel, transfer, streams, isolation);

@@ -11,8 +11,8 @@
 //! kernel kills and unmounts the rest. What is then left is a folder and empty control groups:
 //! they are removed when the daemon is dropped, and after a killed owner by the next one.
 //!
-//! The network namespace is new as well, so that no rule, bridge or forwarding switch of the
-//! host is touched. One folder is shared: what is mounted there outside, the daemon sees.
+//! The network namespace is new as well, or one that the test has made, so that no rule, bridge or
+//! forwarding switch of the host is touched. One folder is shared: what is mounted there outside, the daemon sees.
 
 use std::fs::{self, File};
 use std::io;
@@ -55,6 +55,15 @@ pub struct DockerDaemon {
 impl DockerDaemon {
     /// Starts a daemon that knows the runtime `runsc`. Blocks until it answers.
     pub fn start() -> Self {
+        Self::start_with(&["--net"])
+    }
+
+    /// The same in the network namespace of the calling thread, which must be one of the test's own.
+    pub fn start_in_this_network() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(namespaces: &[&str]) -> Self {
         let dockerd = programs::find("dockerd", "Debian's docker.io and iptables");
         let runsc = programs::find("runsc", "Debian's runsc (on bookworm from bookworm-backports)");
         remains::remove_those_of_dead_tests();
@@ -70,7 +79,9 @@ impl DockerDaemon {
             .expect("a temporary folder can be written to");
         let log = File::create(folder.path().join("log")).expect("a temporary folder can be written to");
         let mut process = Command::new(programs::find("unshare", "Debian's util-linux"))
-            .args(["--mount", "--propagation", "slave", "--net", "--pid", "--fork", "--mount-proc", "--"])
+            .args(["--mount", "--propagation", "slave"])
+            .args(namespaces)
+            .args(["--pid", "--fork", "--mount-proc", "--"])
             .args(["sh", "-c", FIRST_PROCESS, "sh"])
             .arg(dockerd)
             .arg("--config-file")

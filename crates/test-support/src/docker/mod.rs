@@ -39,7 +39,16 @@ impl TestDocker {
 
     /// One that nobody else uses.
     pub fn own() -> Self {
-        let daemon = DockerDaemon::start();
+        Self::with(DockerDaemon::start())
+    }
+
+    /// One that nobody else uses, in the network namespace of the calling thread, which must be one of the
+    /// test's own.
+    pub fn own_in_this_network() -> Self {
+        Self::with(DockerDaemon::start_in_this_network())
+    }
+
+    fn with(daemon: DockerDaemon) -> Self {
         image::import(&daemon.address());
         Self { address: daemon.address(), shared: daemon.shared_folder(), _own: Some(daemon) }
     }
