@@ -23,6 +23,11 @@ impl EngineAddress {
         Self(host.into())
     }
 
+    /// Whether somebody may listen there: on this host that can be seen.
+    pub fn may_be_there(&self) -> bool {
+        self.socket().is_none_or(|path| std::path::Path::new(path).exists())
+    }
+
     /// Whether it is a socket of this host's, and where.
     pub fn socket(&self) -> Option<&str> {
         self.0.strip_prefix("unix://")

@@ -98,6 +98,8 @@ const API_TOOLS: &[Tool] =
 const GVISOR_TOOLS: &[Tool] = &[
     tool("dockerd", "docker.io"),
     tool("iptables", "iptables"),
+    tool("nft", "nftables"),
+    tool("ip", "iproute2"),
     MKFS,
     // bookworm's own runsc is of 2022 and does not run on current kernels.
     Tool { command: "runsc", package: "runsc", too_old_in: Some("bookworm") },

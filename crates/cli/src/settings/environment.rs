@@ -38,7 +38,8 @@ pub(crate) const WORKSPACE_MAX_CONCURRENT: &str = "WORKSPACE_MAX_CONCURRENT";
 pub(crate) const WORKSPACE_DEFAULT_TTL_DAYS: &str = "WORKSPACE_DEFAULT_TTL_DAYS";
 /// Where automatic choice of a provider begins. Default auto: at the strongest.
 pub(crate) const WORKSPACE_DEFAULT_PROVIDER: &str = "WORKSPACE_DEFAULT_PROVIDER";
-/// Which providers are used, separated by commas: `gvisor`, `docker`, `local`. Default local.
+/// Which providers are used, separated by commas: `gvisor`, `docker`, `local`. Default: all, the first two
+/// where there is a Docker.
 pub(crate) const WORKSPACE_PROVIDERS: &str = "WORKSPACE_PROVIDERS";
 /// Processors of a workspace whose request does not say. Default 2.
 pub(crate) const WORKSPACE_DEFAULT_CPU: &str = "WORKSPACE_DEFAULT_CPU";

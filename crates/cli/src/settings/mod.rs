@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use emergent_api::AllowedHost;
+use emergent_provider_gvisor::EngineAddress;
 use emergent_provider_local::Cidr;
 use emergent_types::{
     DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice, ProviderKind, ResourceLimits,
@@ -164,7 +165,7 @@ impl Settings {
             max_concurrent,
             default_ttl: Duration::from_secs(u64::from(ttl_days) * SECONDS_PER_DAY),
             default_provider: layer.default_provider.unwrap_or_default(),
-            providers: layer.providers.unwrap_or_else(|| vec![ProviderKind::Local]),
+            providers: layer.providers.unwrap_or_else(|| found_providers(environment)),
             default_limits: ResourceLimits {
                 cpu: layer.default_cpu.unwrap_or(limits.cpu),
                 memory: layer.default_memory.unwrap_or(limits.memory),
@@ -181,6 +182,16 @@ impl Settings {
             database_url: layer.database_url,
         })
     }
+}
+
+/// The providers that are used where nobody says which: Docker's only where there may be one.
+fn found_providers(environment: &Environment) -> Vec<ProviderKind> {
+    let engine = environment.text(environment::DOCKER_HOST).map(EngineAddress::new).unwrap_or_default();
+    let mut found = vec![ProviderKind::Local];
+    if engine.may_be_there() {
+        found.extend([ProviderKind::Gvisor, ProviderKind::Docker]);
+    }
+    found
 }
 
 #[cfg(test)]

@@ -32,7 +32,9 @@ pub(super) struct EngineNetwork {
 pub(crate) enum UnfitNetwork {
     #[error(transparent)]
     Engine(#[from] EngineError),
-    #[error("Docker's network {name} is not as this installation makes it: {why}; remove it (docker network rm {name})")]
+    #[error(
+        "Docker's network {name} is not as this installation makes it: {why}; remove it (docker network rm {name})"
+    )]
     Foreign { name: String, why: String },
     #[error("no range of private addresses is free for the containers' network")]
     NoAddresses,

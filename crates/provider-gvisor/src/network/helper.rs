@@ -53,11 +53,7 @@ impl Host {
     }
 }
 
-fn body(
-    image: &str,
-    script: &str,
-    labels: std::collections::HashMap<String, String>,
-) -> ContainerCreateBody {
+fn body(image: &str, script: &str, labels: std::collections::HashMap<String, String>) -> ContainerCreateBody {
     ContainerCreateBody {
         image: Some(image.to_owned()),
         labels: Some(labels),

@@ -175,16 +175,18 @@ impl Host {
                     }
                     let mended = in_place.repair()?;
                     if mended.rules || mended.accepts {
-                        tracing::warn!(rules = mended.rules, accepts = mended.accepts, security = true,
-                            "somebody changed the rules of the containers' network; they are as they were");
+                        tracing::warn!(
+                            rules = mended.rules,
+                            accepts = mended.accepts,
+                            security = true,
+                            "somebody changed the rules of the containers' network; they are as they were"
+                        );
                     }
                     Ok(in_place.verify_here()?.is_empty())
                 })
                 .await
             }
-            Guard::Helper { looked, .. }
-                if look == Look::Quick || looked.elapsed() < HELPER_LOOKS_EVERY =>
-            {
+            Guard::Helper { looked, .. } if look == Look::Quick || looked.elapsed() < HELPER_LOOKS_EVERY => {
                 Ok(true)
             }
             Guard::Helper { digest, looked } => {

@@ -36,7 +36,12 @@ impl Host {
     }
 
     /// How it is told that a network which a request names cannot be had.
-    pub(crate) fn no_internet(&self, operation: Operation, id: WorkspaceId, reason: &NoInternet) -> ProviderError {
+    pub(crate) fn no_internet(
+        &self,
+        operation: Operation,
+        id: WorkspaceId,
+        reason: &NoInternet,
+    ) -> ProviderError {
         match reason {
             NoInternet::Engine(error) => self.step(operation, id, "network", error),
             other => ProviderError::NotEnforceable {
@@ -57,7 +62,8 @@ fn listen(addresses: &[IpAddr]) -> Vec<TcpListener> {
 fn judge(targets: &[SocketAddr], printed: &str) -> Result<(), NoInternet> {
     for target in targets {
         let wanted = target.to_string();
-        let outcome = printed.lines().filter_map(|line| line.split_once(' ')).find(|(tried, _)| *tried == wanted);
+        let outcome =
+            printed.lines().filter_map(|line| line.split_once(' ')).find(|(tried, _)| *tried == wanted);
         match outcome {
             Some((_, "closed")) => {}
             Some(_) => return Err(NoInternet::Reached(wanted)),
@@ -73,12 +79,15 @@ mod tests {
 
     #[test]
     fn silence_is_no_proof() {
-        let targets: Vec<SocketAddr> =
-            ["10.1.0.1:8000", "[fd00::1]:8001", "169.254.169.254:80"].map(|text| text.parse().unwrap()).into();
+        let targets: Vec<SocketAddr> = ["10.1.0.1:8000", "[fd00::1]:8001", "169.254.169.254:80"]
+            .map(|text| text.parse().unwrap())
+            .into();
         let good = "10.1.0.1:8000 closed\n[fd00::1]:8001 closed\n169.254.169.254:80 closed\n";
         assert!(judge(&targets, good).is_ok());
         let reached = good.replace("[fd00::1]:8001 closed", "[fd00::1]:8001 reached");
-        assert!(matches!(judge(&targets, &reached), Err(NoInternet::Reached(what)) if what == "[fd00::1]:8001"));
+        assert!(
+            matches!(judge(&targets, &reached), Err(NoInternet::Reached(what)) if what == "[fd00::1]:8001")
+        );
         for bad in ["", "10.1.0.1:8000 closed\n", &good.replace(' ', "")] {
             assert!(matches!(judge(&targets, bad), Err(NoInternet::Trial(_))), "{bad:?}");
         }

@@ -16,7 +16,7 @@ async fn subject() -> Subject {
 
 /// Sandboxes of that Docker's under that runtime.
 fn subject_with(docker: TestDocker, runtime: Runtime) -> Subject {
-    let data = docker.folder();
+    let data = docker.data_folder();
     let provider = GvisorProvider::new(Options {
         data_dir: data.path().to_owned(),
         installation: InstallationId::generate(),
@@ -27,6 +27,15 @@ fn subject_with(docker: TestDocker, runtime: Runtime) -> Subject {
         egress_allow: Vec::new(),
     });
     Subject::new(Arc::new(provider), Some("/workspace"), (data, docker))
+}
+
+/// Sandboxes of Docker's own runtime: the same provider under another name.
+mod dockers_own {
+    async fn subject() -> super::Subject {
+        super::subject_with(super::TestDocker::get(), super::Runtime::Default)
+    }
+
+    emergent_provider::conformance_tests!(self::subject; lifecycle);
 }
 
 emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, edit, search, git, output, watch,

@@ -25,7 +25,7 @@ struct Host {
 
 impl Host {
     fn new(docker: TestDocker) -> Self {
-        let data = docker.folder();
+        let data = docker.data_folder();
         Self::of(InstallationId::generate(), Arc::new(docker), Arc::new(data))
     }
 
@@ -113,15 +113,28 @@ fn question_end(message: &[u8]) -> usize {
 }
 
 /// A host with the internet around it, and a runtime all of whose threads are there.
-fn on_a_host_with_docker<F: Future<Output = ()>>(
-    test: impl FnOnce(TestDocker, Namespace) -> F + Send,
-) {
+fn on_a_host_with_docker<F: Future<Output = ()>>(test: impl FnOnce(TestDocker, Namespace) -> F + Send) {
+    TestDocker::prepare();
     on_a_host(|world| {
         let docker = TestDocker::own_in_this_network();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(test(docker, world.internet));
     });
+}
+
+/// The server is in a network namespace of its own, with nothing around it, and Docker in another.
+fn apart_from_docker<F: Future<Output = ()>>(test: impl FnOnce(TestDocker) -> F + Send) {
+    TestDocker::prepare();
+    let own = Namespace::make().unwrap();
+    own.run(|| {
+        let docker = TestDocker::own();
+        // Made here, so that its threads are here too.
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(test(docker));
+    })
+    .unwrap();
 }
 
 /// The first resolver of the machine, which the tests cannot choose: it is where questions go.
@@ -150,7 +163,8 @@ fn the_policy_is_the_same_on_every_path() {
 
         // Nor do they reach each other.
         let other = host.make(NetworkMode::Internet).await;
-        let listens = "python3 -m http.server 8000 >/dev/null 2>&1 & sleep 1; hostname -i";
+        let listens = "python3 -c 'import socket, time; s = socket.create_server((\"\", 8000)); time.sleep(99)' \
+                       >/dev/null 2>&1 & sleep 2; hostname -i";
         let address = other.sh(listens).await.split_whitespace().next().unwrap().to_owned();
         assert!(!reaches(&one, &address, 8000).await, "{address} was reached");
         assert!(reaches(&other, "127.0.0.1", 8000).await, "it listens");
@@ -196,8 +210,6 @@ fn what_others_remove_is_put_back_before_the_next_container() {
         // The network itself, as `docker network prune` would.
         let link = bridge_link_name(host.installation);
         run("docker", &format!("--host {} network rm {link}", host.docker.address()));
-        let lost = host.provider().create(&host.spec(NetworkMode::Internet)).await;
-        assert!(lost.is_err(), "Docker does not have it any more");
         let two = host.make(NetworkMode::Internet).await;
         keeps_to_its_network(&two).await;
         host.provider().destroy(two.spec.id).await.unwrap();
@@ -207,46 +219,34 @@ fn what_others_remove_is_put_back_before_the_next_container() {
 /// Docker is in another network namespace than the server, as where the server is a container itself.
 #[test]
 fn a_helper_puts_the_rules_where_docker_is() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    // The server's own namespace is the test's, so that the machine's rules are not touched.
-    let own = Namespace::make().unwrap();
-    own.run(|| {
-        runtime.block_on(async {
-            let host = Host::new(TestDocker::own());
-            assert!(host.provider().health().await.is_healthy());
-            assert_eq!(host.provider().why_no_network(NetworkMode::Internet).await, None);
-            let one = host.make(NetworkMode::Internet).await;
-            // Nothing is behind that Docker; but it has an address, and names are asked for there.
-            let gateway = one.sh("ip -4 route show default | cut -d ' ' -f 3").await.trim().to_owned();
-            assert!(one.sh("cat /etc/resolv.conf").await.contains(&gateway), "{gateway}");
-            assert!(!reaches(&one, &gateway, 22).await);
-            host.provider().destroy(one.spec.id).await.unwrap();
-            let table = bridge_table_name(host.installation);
-            assert!(!run("nft", "list tables").contains(&table), "the server's own host is left alone");
-        });
-    })
-    .unwrap();
+    apart_from_docker(|docker| async move {
+        let host = Host::new(docker);
+        assert!(host.provider().health().await.is_healthy());
+        assert_eq!(host.provider().why_no_network(NetworkMode::Internet).await, None);
+        let one = host.make(NetworkMode::Internet).await;
+        // Nothing is behind that Docker; but it has an address, and names are asked for there.
+        let gateway = one.sh("ip -4 route show default | cut -d ' ' -f 3").await.trim().to_owned();
+        assert!(one.sh("cat /etc/resolv.conf").await.contains(&gateway), "{gateway}");
+        assert!(!reaches(&one, &gateway, 22).await);
+        host.provider().destroy(one.spec.id).await.unwrap();
+        let table = bridge_table_name(host.installation);
+        assert!(!run("nft", "list tables").contains(&table), "the server's own host is left alone");
+    });
 }
 
 /// Without an image that has its programs there is no helper, so the network is not offered, and a
 /// request that names it is refused.
 #[test]
 fn a_network_that_cannot_be_upheld_is_refused() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let own = Namespace::make().unwrap();
-    own.run(|| {
-        runtime.block_on(async {
-            let docker = TestDocker::own();
-            run("docker", &format!("--host {} rmi {TEST_IMAGE} emergent/workspace:latest", docker.address()));
-            let host = Host::new(docker);
-            assert!(host.provider().health().await.is_healthy());
-            assert_eq!(host.provider().capabilities().await.networks, [NetworkMode::Isolated]);
-            let why = host.provider().why_no_network(NetworkMode::Internet).await.unwrap();
-            assert!(why.contains("emergent image build"), "{why}");
-            let refused = host.provider().create(&host.spec(NetworkMode::Internet)).await;
-            assert!(refused.is_err() && !matches!(refused, Err(ProviderError::TimedOut { .. })), "{refused:?}");
-            assert!(host.provider().list().await.unwrap().is_empty());
-        });
-    })
-    .unwrap();
+    apart_from_docker(|docker| async move {
+        run("docker", &format!("--host {} rmi {TEST_IMAGE} emergent/workspace:latest", docker.address()));
+        let host = Host::new(docker);
+        assert!(host.provider().health().await.is_healthy());
+        assert_eq!(host.provider().capabilities().await.networks, [NetworkMode::Isolated]);
+        let why = host.provider().why_no_network(NetworkMode::Internet).await.unwrap();
+        assert!(why.contains("emergent image build"), "{why}");
+        let refused = host.provider().create(&host.spec(NetworkMode::Internet)).await;
+        assert!(refused.is_err() && !matches!(refused, Err(ProviderError::TimedOut { .. })), "{refused:?}");
+        assert!(host.provider().list().await.unwrap().is_empty());
+    });
 }

@@ -28,7 +28,7 @@ pub(super) fn import(daemon_address: &str) {
 }
 
 /// The archive of its root; made if it is not there yet.
-fn archive() -> PathBuf {
+pub(super) fn archive() -> PathBuf {
     let folder = cache_folder();
     fs::create_dir_all(&folder).expect("a folder below target can be made");
     let archive = folder.join("workspace-1.tar");

@@ -42,6 +42,12 @@ impl TestDocker {
         Self::with(DockerDaemon::start())
     }
 
+    /// Makes the image where it is not made yet. For tests that go into a network namespace of their own, where
+    /// packages cannot be had: to be called before that.
+    pub fn prepare() {
+        image::archive();
+    }
+
     /// One that nobody else uses, in the network namespace of the calling thread, which must be one of the
     /// test's own.
     pub fn own_in_this_network() -> Self {
@@ -69,6 +75,18 @@ impl TestDocker {
             .prefix("data-")
             .tempdir_in(&self.shared)
             .expect("a temporary folder can be made")
+    }
+
+    /// The data folder of a new server that finds images unpacked by earlier ones: unpacking takes
+    /// longer than most tests.
+    pub fn data_folder(&self) -> tempfile::TempDir {
+        let folder = self.folder();
+        let (own, all) = (folder.path().join("containers"), self.shared.join("images"));
+        std::fs::create_dir_all(&all)
+            .and_then(|()| std::fs::create_dir(&own))
+            .and_then(|()| std::os::unix::fs::symlink(&all, own.join("images")))
+            .expect("a temporary folder can be written to");
+        folder
     }
 
     /// For whoever starts tests that are to use this one: what they must find in their environment.

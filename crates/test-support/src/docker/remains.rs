@@ -43,7 +43,9 @@ pub(super) fn remove(folder: PathBuf) {
     }
     // The mounts of sandboxes that were killed with their server, and the folder's own.
     unmount_below(&folder);
-    if let Err(error) = fs::remove_dir_all(&folder) {
+    // Places of disks cannot be changed while nothing is mounted there.
+    let mutable = std::process::Command::new("chattr").args(["-R", "-f", "-i"]).arg(&folder).status();
+    if let Err(error) = mutable.and_then(|_| fs::remove_dir_all(&folder)) {
         eprintln!("left behind: {}: {error}", folder.display());
     }
 }
