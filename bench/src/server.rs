@@ -47,6 +47,7 @@ impl Server {
         let mut child = Command::new(&setup.program)
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(&setup.data_dir)
+            .env("WORKSPACE_PROVIDERS", "local")
             .env("WORKSPACE_MAX_CONCURRENT", setup.max_concurrent.to_string())
             .envs(setup.database_url.iter().map(|url| ("DATABASE_URL", url)))
             .stdin(Stdio::null())

@@ -9,6 +9,9 @@ use time::OffsetDateTime;
 /// How long a health check may take.
 pub(crate) const CHECK_LIMIT: Duration = Duration::from_secs(10);
 
+/// How long the first one may take: a provider may make a sandbox to find out what can be had.
+pub(crate) const FIRST_CHECK_LIMIT: Duration = Duration::from_secs(60);
+
 /// Whether a provider takes part in automatic choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProviderState {
@@ -32,10 +35,10 @@ pub struct ProviderStatus {
 }
 
 /// Asks a provider, bounded in time: a provider that hangs is unhealthy, not a hang.
-pub(crate) async fn check(provider: &dyn WorkspaceProvider) -> ProviderState {
-    match tokio::time::timeout(CHECK_LIMIT, provider.health()).await {
+pub(crate) async fn check(provider: &dyn WorkspaceProvider, limit: Duration) -> ProviderState {
+    match tokio::time::timeout(limit, provider.health()).await {
         Ok(Health::Healthy) => ProviderState::Healthy,
         Ok(Health::Unhealthy { reason }) => ProviderState::Unhealthy(reason),
-        Err(_) => ProviderState::Unhealthy(format!("the health check took longer than {CHECK_LIMIT:?}")),
+        Err(_) => ProviderState::Unhealthy(format!("the health check took longer than {limit:?}")),
     }
 }

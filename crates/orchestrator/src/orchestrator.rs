@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use emergent_provider::{ProviderError, Sandbox, SandboxSpec, WorkspaceProvider};
 use emergent_types::ProviderKind;
 use time::OffsetDateTime;
+use tokio::task::JoinSet;
 
 use crate::health::{self, ProviderState};
 use crate::{Attempt, Demand, NoProvider, ProviderStatus, selection};
@@ -64,7 +65,7 @@ impl Orchestrator {
     pub async fn start(providers: Vec<Arc<dyn WorkspaceProvider>>) -> Self {
         let orchestrator =
             Self { shared: Arc::new(Shared { providers, checked: RwLock::new(HashMap::new()) }) };
-        orchestrator.check_all().await;
+        orchestrator.check_all(health::FIRST_CHECK_LIMIT).await;
         orchestrator
     }
 
@@ -72,14 +73,19 @@ impl Orchestrator {
     pub async fn watch_health(&self) {
         loop {
             tokio::time::sleep(CHECK_INTERVAL).await;
-            self.check_all().await;
+            self.check_all(health::CHECK_LIMIT).await;
         }
     }
 
-    async fn check_all(&self) {
+    /// Checks all of them at once: one that takes long does not keep the others waiting.
+    async fn check_all(&self, limit: Duration) {
+        let mut checks = JoinSet::new();
         for provider in &self.shared.providers {
-            let state = health::check(provider.as_ref()).await;
-            let kind = provider.kind();
+            let provider = Arc::clone(provider);
+            checks.spawn(async move { (provider.kind(), health::check(provider.as_ref(), limit).await) });
+        }
+        while let Some(checked) = checks.join_next().await {
+            let Ok((kind, state)) = checked else { continue };
             let checked = Checked { state: state.clone(), at: OffsetDateTime::now_utc() };
             let before = self.write_checked().insert(kind, checked).map(|before| before.state);
             if before.as_ref() == Some(&state) {

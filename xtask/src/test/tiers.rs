@@ -167,7 +167,8 @@ pub(crate) const TIERS: &[Tier] = &[
         tools: GVISOR_TOOLS,
         python: &[],
         tests: Tests::Selected(
-            "package(emergent-provider-gvisor) | (package(emergent-images) & binary(host))",
+            "package(emergent-provider-gvisor) | (package(emergent-images) & binary(host)) \
+             | (package(emergent-e2e) & binary(gvisor))",
         ),
         beside: Some("emergent-test-docker"),
         budget: Duration::from_secs(1200),

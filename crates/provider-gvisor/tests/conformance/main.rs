@@ -31,11 +31,11 @@ fn subject_with(docker: TestDocker, runtime: Runtime) -> Subject {
 
 /// Sandboxes of Docker's own runtime: the same provider under another name.
 mod dockers_own {
-    async fn subject() -> super::Subject {
+    pub(crate) async fn subject() -> super::Subject {
         super::subject_with(super::TestDocker::get(), super::Runtime::Default)
     }
 
-    emergent_provider::conformance_tests!(self::subject; lifecycle);
+    emergent_provider::conformance_tests!(crate::dockers_own::subject; lifecycle);
 }
 
 emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, edit, search, git, output, watch,

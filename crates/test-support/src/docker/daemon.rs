@@ -55,15 +55,20 @@ pub struct DockerDaemon {
 impl DockerDaemon {
     /// Starts a daemon that knows the runtime `runsc`. Blocks until it answers.
     pub fn start() -> Self {
-        Self::start_with(&["--net"])
+        Self::start_with(&["--net"], true)
     }
 
     /// The same in the network namespace of the calling thread, which must be one of the test's own.
     pub fn start_in_this_network() -> Self {
-        Self::start_with(&[])
+        Self::start_with(&[], true)
     }
 
-    fn start_with(namespaces: &[&str]) -> Self {
+    /// Starts a daemon that knows Docker's own runtime alone.
+    pub fn start_without_runsc() -> Self {
+        Self::start_with(&["--net"], false)
+    }
+
+    fn start_with(namespaces: &[&str], with_runsc: bool) -> Self {
         let dockerd = programs::find("dockerd", "Debian's docker.io and iptables");
         let runsc = programs::find("runsc", "Debian's runsc (on bookworm from bookworm-backports)");
         remains::remove_those_of_dead_tests();
@@ -75,7 +80,7 @@ impl DockerDaemon {
             .and_then(|()| mount_change(&shared, MountPropagationFlags::SHARED).map_err(io::Error::from))
             .expect("a folder can be shared; the tests need root");
         let config_file = folder.path().join("daemon.json");
-        fs::write(&config_file, config(folder.path(), &runsc).to_string())
+        fs::write(&config_file, config(folder.path(), with_runsc.then_some(&*runsc)).to_string())
             .expect("a temporary folder can be written to");
         let log = File::create(folder.path().join("log")).expect("a temporary folder can be written to");
         let mut process = Command::new(programs::find("unshare", "Debian's util-linux"))
@@ -146,9 +151,9 @@ impl Drop for DockerDaemon {
 }
 
 /// Everything in one folder, and gVisor.
-fn config(folder: &Path, runsc: &Path) -> serde_json::Value {
+fn config(folder: &Path, runsc: Option<&Path>) -> serde_json::Value {
     let inside = |name: &str| -> PathBuf { folder.join(name) };
-    serde_json::json!({
+    let mut config = serde_json::json!({
         "data-root": inside("data"),
         "exec-root": inside("exec"),
         "pidfile": inside("dockerd.pid"),
@@ -157,14 +162,13 @@ fn config(folder: &Path, runsc: &Path) -> serde_json::Value {
         "exec-opts": ["native.cgroupdriver=cgroupfs"],
         "log-driver": "none",
         "bridge": "none",
-        "runtimes": {
-            "runsc": {
-                "path": runsc,
-                // systrap runs anywhere. `--network=host` is the container's own network
-                // namespace here, not the host's: without it runsc of 2024 refuses to start
-                // on new kernels, because it takes that namespace for the root one.
-                "runtimeArgs": ["--platform=systrap", "--network=host"],
-            },
-        },
-    })
+    });
+    if let Some(runsc) = runsc {
+        // systrap runs anywhere. `--network=host` is the container's own network namespace here, not
+        // the host's: without it runsc of 2024 refuses to start on new kernels, because it takes that
+        // namespace for the root one.
+        let arguments = ["--platform=systrap", "--network=host"];
+        config["runtimes"] = serde_json::json!({"runsc": {"path": runsc, "runtimeArgs": arguments}});
+    }
+    config
 }

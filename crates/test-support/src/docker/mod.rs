@@ -42,6 +42,11 @@ impl TestDocker {
         Self::with(DockerDaemon::start())
     }
 
+    /// One that nobody else uses, and that does not know gVisor.
+    pub fn own_without_runsc() -> Self {
+        Self::with(DockerDaemon::start_without_runsc())
+    }
+
     /// Makes the image where it is not made yet. For tests that go into a network namespace of their own, where
     /// packages cannot be had: to be called before that.
     pub fn prepare() {
