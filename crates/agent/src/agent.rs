@@ -1,5 +1,6 @@
 //! What all connections share.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,6 +37,8 @@ pub struct Config {
     pub scope: Scope,
     /// How long, after the deadline of the last Hello, a sandbox nobody speaks to lives on.
     pub silence_limit: Duration,
+    /// What the image's author wants programs to find in their environment.
+    pub image_environment: BTreeMap<String, String>,
     /// The longest a command may be given, and what it gets when no time is named.
     pub max_timeout: Duration,
     /// Where the whole output of commands that print much is kept. Made when it is needed; the
@@ -65,6 +68,7 @@ impl Config {
             key,
             scope: Scope::Commands,
             silence_limit: Self::SILENCE_LIMIT,
+            image_environment: BTreeMap::new(),
             max_timeout: Self::MAX_TIMEOUT,
             output_folder: PathBuf::from(Self::OUTPUT_FOLDER),
             services: PathBuf::from(Self::SERVICES),
@@ -99,11 +103,12 @@ impl Agent {
     /// An agent that serves nobody yet.
     pub fn new(config: Config) -> Self {
         let lease = Lease::new(config.silence_limit);
+        let environment = Environment::of(config.image_environment.clone());
         Self {
             shared: Arc::new(Shared {
                 config,
                 started: Instant::now(),
-                environment: Environment::default(),
+                environment,
                 launcher: Launcher::default(),
                 oom: OomCounter::default(),
                 processes: Processes::default(),

@@ -12,9 +12,10 @@ use emergent_agent::{Config, Scope};
 
 pub(crate) const USAGE: &str = "\
 usage: emergent-agent init [--listen PATH | --listen-fd N] [--workspace DIR] [--silence-limit SECONDS]
-                           [--loopback] [--drop-capabilities] [--seccomp] [--stdio] [--nameserver ADDRESS]...
+                           [--loopback] [--drop-capabilities] [--seccomp] [--stdio] [--image-environment]
+                           [--nameserver ADDRESS]...
        emergent-agent serve --listen-fd N [--workspace DIR] [--silence-limit SECONDS] [--namespace]
-                           [--first-connection N,N] (started by init)
+                           [--first-connection N,N] [--image-environment] (started by init)
        emergent-agent relay PATH
        emergent-agent measure FOLDER...
        emergent-agent probe ADDRESS:PORT...
@@ -84,6 +85,7 @@ fn parse_init(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Arg
         seccomp: false,
         stdio: false,
         nameservers: Vec::new(),
+        image_environment: false,
     };
     while let Some(argument) = arguments.next() {
         match argument.to_str() {
@@ -100,6 +102,7 @@ fn parse_init(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Arg
             Some("--nameserver") => {
                 options.nameservers.push(address(value("--nameserver", &mut arguments)?)?);
             }
+            Some("--image-environment") => options.image_environment = true,
             _ => return Err(ArgumentError::Unknown(argument)),
         }
     }
@@ -114,6 +117,7 @@ fn parse_serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Ar
         scope: Scope::Commands,
         silence_limit: Config::SILENCE_LIMIT,
         first_connection: None,
+        image_environment: false,
     };
     while let Some(argument) = arguments.next() {
         match argument.to_str() {
@@ -122,6 +126,7 @@ fn parse_serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Ar
             Some("--silence-limit") => options.silence_limit = seconds(&mut arguments)?,
             Some("--namespace") => options.scope = Scope::Namespace,
             Some("--first-connection") => options.first_connection = Some(pair(&mut arguments)?),
+            Some("--image-environment") => options.image_environment = true,
             _ => return Err(ArgumentError::Unknown(argument)),
         }
     }
@@ -185,6 +190,7 @@ mod tests {
             seccomp: false,
             stdio: false,
             nameservers: Vec::new(),
+            image_environment: false,
         };
         let check = |line: &str, expect: Mode| assert_eq!(parsed(line), Ok(expect), "{line}");
         check("init", Mode::Init(defaults.clone()));
@@ -200,7 +206,10 @@ mod tests {
                 ..defaults.clone()
             }),
         );
-        check("init --stdio", Mode::Init(Options { stdio: true, ..defaults.clone() }));
+        check(
+            "init --stdio --image-environment",
+            Mode::Init(Options { stdio: true, image_environment: true, ..defaults.clone() }),
+        );
         check(
             "init --nameserver 10.1.0.1 --nameserver fd00::1",
             Mode::Init(Options {
@@ -210,13 +219,14 @@ mod tests {
         );
         check("init --listen /s", Mode::Init(Options { listen: Listen::Path("/s".into()), ..defaults }));
         check(
-            "serve --listen-fd 3 --namespace --first-connection 4,5",
+            "serve --listen-fd 3 --namespace --first-connection 4,5 --image-environment",
             Mode::Serve(AgentOptions {
                 listener: 3,
                 workspace: "/workspace".into(),
                 scope: Scope::Namespace,
                 silence_limit: Duration::from_secs(600),
                 first_connection: Some((4, 5)),
+                image_environment: true,
             }),
         );
         check("relay /s", Mode::Relay { socket: "/s".into() });

@@ -1,7 +1,7 @@
 //! The environment commands start with.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::sync::Mutex;
 
 use crate::accounts::Account;
@@ -13,14 +13,32 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// Variables by name.
 pub(crate) type Variables = BTreeMap<String, String>;
 
+/// What an image does not decide: they depend on the account and the command, or on the container.
+const NEVER_THE_IMAGES: [&str; 8] =
+    ["HOME", "USER", "LOGNAME", "TERM", "HOSTNAME", "PWD", "OLDPWD", emergent_protocol::KEY_VARIABLE];
+
 /// What the control plane wants every command to see. The agent's own environment is not
-/// passed on: it says how the agent was started, which is no business of a command's.
+/// passed on, unless it is known to be the image's: else it says how the agent was started, which
+/// is no business of a command's.
 #[derive(Default)]
 pub(crate) struct Environment {
+    image: Variables,
     greeted: Mutex<Variables>,
 }
 
+/// What an image's author has set, out of all variables that a process was started with.
+pub(crate) fn of_image(all: impl Iterator<Item = (OsString, OsString)>) -> Variables {
+    all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, value)| !NEVER_THE_IMAGES.contains(&name.as_str()) && check((name, value)).is_ok())
+        .collect()
+}
+
 impl Environment {
+    /// Begins with what the image's author has set.
+    pub(crate) fn of(image: Variables) -> Self {
+        Self { image, greeted: Mutex::default() }
+    }
+
     /// Adds to what every command sees from now on.
     pub(crate) fn extend(&self, added: HashMap<String, String>) -> Result<(), CallError> {
         added.iter().try_for_each(check)?;
@@ -28,7 +46,7 @@ impl Environment {
         Ok(())
     }
 
-    /// The variables of one command: defaults, then the control plane's, then its own.
+    /// The variables of one command: defaults, then the image's, the control plane's, its own.
     pub(crate) fn of_command(
         &self,
         account: &Account,
@@ -47,6 +65,7 @@ impl Environment {
         ];
         let mut variables: Variables =
             defaults.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        variables.extend(self.image.clone());
         variables.extend(self.lock().iter().map(|(name, value)| (name.clone(), value.clone())));
         variables.extend(own);
         Ok(variables)
@@ -54,7 +73,8 @@ impl Environment {
 
     /// Where the sandbox's own programs are, whatever a single command says.
     pub(crate) fn search_path(&self) -> String {
-        self.lock().get("PATH").cloned().unwrap_or_else(|| PATH.to_owned())
+        let greeted = self.lock().get("PATH").cloned();
+        greeted.or_else(|| self.image.get("PATH").cloned()).unwrap_or_else(|| PATH.to_owned())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Variables> {
@@ -104,6 +124,36 @@ mod tests {
         check("HOME", "/greeted");
         check("LANG", "C.UTF-8");
         assert!(!variables.contains_key("CARGO_MANIFEST_DIR"), "the agent's own environment leaks");
+    }
+
+    #[test]
+    fn an_image_sets_what_is_its_own() {
+        let started_with = [
+            ("PATH", "/opt/tool/bin:/usr/bin"),
+            ("LANG", "de_DE.UTF-8"),
+            ("GOPATH", "/go"),
+            ("A", "image"),
+            ("HOME", "/root"),
+            ("HOSTNAME", "ws-1"),
+            ("TERM", "xterm"),
+            ("", "nameless"),
+        ];
+        let image = of_image(started_with.into_iter().map(|(name, value)| (name.into(), value.into())));
+        let environment = Environment::of(image);
+        assert_eq!(environment.search_path(), "/opt/tool/bin:/usr/bin");
+        environment.extend(map(&[("A", "greeting")])).unwrap();
+        let account = Account::current();
+        let variables = environment.of_command(&account, map(&[("GOPATH", "/own")])).unwrap();
+        let check = |name: &str, expect: &str| assert_eq!(variables[name], expect, "{name}");
+        check("PATH", "/opt/tool/bin:/usr/bin");
+        check("LANG", "de_DE.UTF-8");
+        check("GOPATH", "/own");
+        check("A", "greeting");
+        check("HOME", &account.home.to_string_lossy());
+        check("TERM", "dumb");
+        assert!(!variables.contains_key("HOSTNAME") && !variables.contains_key(""), "{variables:?}");
+        environment.extend(map(&[("PATH", "/greeted")])).unwrap();
+        assert_eq!(environment.search_path(), "/greeted");
     }
 
     #[test]

@@ -158,7 +158,8 @@ fn share(limits: ResourceLimits, part: u64) -> i64 {
 }
 
 fn agent_arguments(nameservers: &[IpAddr]) -> Vec<String> {
-    let fixed = ["init", "--listen", SOCKET, "--workspace", WORKSPACE, "--stdio"].map(str::to_owned);
+    // Docker starts it with what the image's author has set.
+    let fixed = ["init", "--listen", SOCKET, "--workspace", WORKSPACE, "--stdio", "--image-environment"];
     let named = nameservers.iter().flat_map(|address| ["--nameserver".to_owned(), address.to_string()]);
-    fixed.into_iter().chain(named).collect()
+    fixed.map(str::to_owned).into_iter().chain(named).collect()
 }

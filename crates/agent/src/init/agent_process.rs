@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "descriptors and signal dispositions are taken over from init")]
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -53,6 +54,8 @@ pub struct AgentOptions {
     /// What the first connection is read from and written to, where it does not come through
     /// the socket.
     pub first_connection: Option<(RawFd, RawFd)>,
+    /// Its environment is the image's.
+    pub image_environment: bool,
 }
 
 impl AgentCommand<'_> {
@@ -78,8 +81,14 @@ impl AgentCommand<'_> {
         if let Some(connection) = &first_connection {
             arguments.extend(["--first-connection".into(), connection.as_argument().into()]);
         }
-        let mut agent =
-            Command::new(own_program()).args(arguments).env_clear().stdin(Stdio::piped()).spawn()?;
+        let mut command = Command::new(own_program());
+        command.env_clear();
+        if self.options.image_environment {
+            arguments.push("--image-environment".into());
+            // Where the key came that way, its place is overwritten; even so it is no program's.
+            command.envs(std::env::vars_os().filter(|(name, _)| name != emergent_protocol::KEY_VARIABLE));
+        }
+        let mut agent = command.args(arguments).stdin(Stdio::piped()).spawn()?;
         if let Some(mut input) = agent.stdin.take() {
             let digits: String = self.key.iter().map(|byte| format!("{byte:02x}")).collect();
             // Fits into the pipe. An agent that is dead already is seen as such.
@@ -125,9 +134,14 @@ pub fn run(options: AgentOptions) -> Result<ExitCode, InitError> {
     bound_memory();
     // The provider makes it; where it did not, commands say so.
     let _ = std::fs::create_dir_all(&options.workspace);
+    let image_environment = match options.image_environment {
+        true => crate::environment::of_image(std::env::vars_os()),
+        false => BTreeMap::new(),
+    };
     let config = Config {
         scope: options.scope,
         silence_limit: options.silence_limit,
+        image_environment,
         ..Config::new(options.workspace, key)
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -79,6 +79,9 @@ pub struct Options {
     /// The key comes as the first line of standard input, and what follows there, with standard
     /// output, is the first connection.
     pub stdio: bool,
+    /// What this process finds in its environment is what the image's author wants programs to
+    /// find in theirs.
+    pub image_environment: bool,
 }
 
 /// A step that failed. Nothing has been started then.
