@@ -25,10 +25,30 @@ pub struct NoProvider {
     pub attempts: Vec<Attempt>,
     /// The same request may succeed later without anything being changed.
     pub retryable: bool,
-    /// The request itself asks for what no provider here can enforce: `(field, reason)`. Only
-    /// set when every provider of this installation refused for such a reason: with one that
-    /// could and does not work at the moment, the same request may succeed later.
-    pub not_enforceable: Option<(&'static str, String)>,
+    /// The request itself asks for what cannot be had here.
+    pub refusal: Option<Refusal>,
+}
+
+/// What a request asks for that cannot be had here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// What no provider here can enforce. Only where every provider of this installation refused
+    /// for such a reason: with one that could and does not work at the moment, the same request may
+    /// succeed later.
+    NotEnforceable {
+        /// The field of the request.
+        field: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// An image that a provider which works looked for and did not get. Whatever the others said:
+    /// whoever asked can do something about this.
+    ImageNotFound {
+        /// As the request names it.
+        reference: String,
+        /// Why not.
+        reason: String,
+    },
 }
 
 impl std::fmt::Display for NoProvider {

@@ -10,7 +10,7 @@ mod health;
 mod orchestrator;
 mod selection;
 
-pub use attempt::{Attempt, NoProvider};
+pub use attempt::{Attempt, NoProvider, Refusal};
 pub use demand::Demand;
 pub use health::{ProviderState, ProviderStatus};
 pub use orchestrator::{Orchestrator, Placement};

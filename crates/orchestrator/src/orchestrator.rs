@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use tokio::task::JoinSet;
 
 use crate::health::{self, ProviderState};
-use crate::{Attempt, Demand, NoProvider, ProviderStatus, selection};
+use crate::{Attempt, Demand, NoProvider, ProviderStatus, Refusal, selection};
 
 /// How often every provider's health is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(30);
@@ -133,14 +133,17 @@ impl Orchestrator {
     pub async fn place(&self, demand: &Demand, spec: &SandboxSpec) -> Result<Placement, NoProvider> {
         let mut attempts = Vec::new();
         let mut retryable = false;
-        let mut not_enforceable = None;
+        let (mut not_enforceable, mut image_not_found) = (None, None);
         let mut failed_otherwise = false;
         for kind in selection::chain(demand) {
             let (started_at, clock) = (OffsetDateTime::now_utc(), Instant::now());
             let reason = match self.candidate(kind, demand).await {
                 Err(PassedOver::NotRegistered) => NOT_REGISTERED.to_owned(),
                 Err(PassedOver::TooWeak(reason)) if demand.isolation_is_named => {
-                    not_enforceable.get_or_insert(("min_isolation", format!("provider {kind}: {reason}")));
+                    not_enforceable.get_or_insert(Refusal::NotEnforceable {
+                        field: "min_isolation",
+                        reason: format!("provider {kind}: {reason}"),
+                    });
                     reason
                 }
                 Err(PassedOver::TooWeak(reason) | PassedOver::Unhealthy(reason)) => {
@@ -159,7 +162,12 @@ impl Orchestrator {
                         retryable |= error.is_retryable();
                         match &error {
                             ProviderError::NotEnforceable { what, reason, .. } => {
-                                not_enforceable.get_or_insert((*what, reason.clone()));
+                                let (field, reason) = (*what, reason.clone());
+                                not_enforceable.get_or_insert(Refusal::NotEnforceable { field, reason });
+                            }
+                            ProviderError::ImageNotFound { reference, reason, .. } => {
+                                let (reference, reason) = (reference.clone(), reason.clone());
+                                image_not_found.get_or_insert(Refusal::ImageNotFound { reference, reason });
                             }
                             _ => failed_otherwise = true,
                         }
@@ -171,8 +179,8 @@ impl Orchestrator {
             };
             attempts.push(Attempt { provider: kind, started_at, duration: clock.elapsed(), reason });
         }
-        let not_enforceable = not_enforceable.filter(|_| !failed_otherwise);
-        Err(NoProvider { attempts, retryable, not_enforceable })
+        let refusal = image_not_found.or(not_enforceable.filter(|_| !failed_otherwise));
+        Err(NoProvider { attempts, retryable, refusal })
     }
 
     /// The provider, if it may serve this demand at all.

@@ -87,6 +87,18 @@ pub enum ProviderError {
         /// Why not.
         reason: String,
     },
+    /// The image that the request names is not there and could not be got.
+    #[error(
+        "{provider}: image_not_found: image {reference} is not present and could not be pulled: {reason}"
+    )]
+    ImageNotFound {
+        /// Who was asked.
+        provider: ProviderKind,
+        /// The image, as the request names it.
+        reference: String,
+        /// What the registry said, or whoever was asked for it.
+        reason: String,
+    },
     /// Something the provider needs is missing on this host.
     #[error("{provider} is not available: {reason}")]
     Unavailable {
@@ -155,6 +167,7 @@ impl ProviderError {
             | Self::NotRunning { .. }
             | Self::Unsupported { .. }
             | Self::NotEnforceable { .. }
+            | Self::ImageNotFound { .. }
             | Self::Unavailable { .. } => false,
         }
     }

@@ -26,6 +26,14 @@ pub enum CreateError {
         /// Why not.
         reason: String,
     },
+    /// The image that the request names is not there and could not be got.
+    #[error("image {reference} is not present and could not be pulled: {reason}")]
+    ImageNotFound {
+        /// As the request names it.
+        reference: String,
+        /// Why not.
+        reason: String,
+    },
     /// No provider could make a sandbox.
     #[error(transparent)]
     NoProvider(NoProvider),

@@ -66,6 +66,8 @@ error_codes! {
     WorkspaceNotFound = NOT_FOUND, "workspace_not_found";
     /// There is no such token.
     TokenNotFound = NOT_FOUND, "token_not_found";
+    /// The image is not present and could not be pulled; `details.image` names it.
+    ImageNotFound = NOT_FOUND, "image_not_found";
     /// There is no such file or folder; `details.suggestions` has close names.
     FileNotFound = NOT_FOUND, "file_not_found";
     /// There is no such background process.

@@ -26,10 +26,8 @@ impl From<CreateError> for ApiError {
         let message = error.to_string();
         match error {
             CreateError::LimitReached { active, max } => limit_reached(message, active, max),
-            CreateError::NotEnforceable { field, reason }
-            | CreateError::NoProvider(NoProvider { not_enforceable: Some((field, reason)), .. }) => {
-                not_enforceable(field, &reason)
-            }
+            CreateError::NotEnforceable { field, reason } => not_enforceable(field, &reason),
+            CreateError::ImageNotFound { reference, .. } => image_not_found(message, reference),
             CreateError::NoProvider(none) => no_provider(message, &none),
             CreateError::AgentSilent { .. } => Self::new(ErrorCode::AgentUnreachable, message),
             CreateError::Destroyed { .. } => Self::new(ErrorCode::WorkspaceDestroyed, message),
@@ -175,6 +173,10 @@ fn not_enforceable(what: &str, reason: &str) -> ApiError {
     ApiError::about(ErrorCode::NotEnforceable, field, format!("cannot be enforced here: {reason}"))
 }
 
+fn image_not_found(message: String, reference: String) -> ApiError {
+    ApiError::about(ErrorCode::ImageNotFound, "base_image", message).detail("image", reference)
+}
+
 fn no_provider(message: String, none: &NoProvider) -> ApiError {
     let providers: Vec<Value> = none
         .attempts
@@ -229,15 +231,23 @@ mod tests {
 
     #[test]
     fn what_no_provider_can_enforce_is_the_requests_fault() {
-        let none = NoProvider {
-            attempts: Vec::new(),
-            retryable: false,
-            not_enforceable: Some(("base_image", "no images here".to_owned())),
-        };
-        let error = ApiError::from(CreateError::NoProvider(none));
+        let error =
+            ApiError::from(CreateError::NotEnforceable { field: "base_image", reason: String::new() });
         assert_eq!((error.code(), error.field()), (ErrorCode::NotEnforceable, Some("base_image")));
         let error = ApiError::from(CreateError::NotEnforceable { field: "memory", reason: String::new() });
         assert_eq!(error.field(), Some("resource_limits.memory"));
+    }
+
+    #[test]
+    fn an_image_that_is_not_there_is_named() {
+        let error = ApiError::from(CreateError::ImageNotFound {
+            reference: "r.example/a:1".to_owned(),
+            reason: "no such host".to_owned(),
+        });
+        assert_eq!((error.code(), error.field()), (ErrorCode::ImageNotFound, Some("base_image")));
+        assert_eq!(error.code().status(), 404);
+        let shown = format!("{error:?}");
+        assert!(shown.contains("r.example/a:1") && shown.contains("no such host"), "{shown}");
     }
 
     #[test]

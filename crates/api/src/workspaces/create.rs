@@ -16,7 +16,7 @@ use super::view::Workspace;
 use crate::audit::{Operation, Summary};
 use crate::auth::Caller;
 use crate::errors::ErrorCode::{
-    AgentUnreachable, FeatureDisabled, IdempotencyConflict, LimitReached, NoProviderAvailable,
+    AgentUnreachable, FeatureDisabled, IdempotencyConflict, ImageNotFound, LimitReached, NoProviderAvailable,
     NotEnforceable, NotSupported, WorkspaceDestroyed,
 };
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, documented_errors};
@@ -39,6 +39,7 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, &[
     NotSupported,
     NotEnforceable,
     FeatureDisabled,
+    ImageNotFound,
     IdempotencyConflict,
     WorkspaceDestroyed,
     LimitReached,

@@ -15,6 +15,8 @@ pub enum Fault {
     Fail(&'static str),
     /// It does its work and then fails: the answer was lost.
     FailAfterwards(&'static str),
+    /// The image of this name is nowhere to be had.
+    NoImage(&'static str),
     /// It takes this much longer.
     Delay(Duration),
     /// It never returns.
@@ -60,6 +62,11 @@ impl Faults {
                 work.await?;
                 Err(failed(reason))
             }
+            Some(Fault::NoImage(reference)) => Err(ProviderError::ImageNotFound {
+                provider,
+                reference: reference.to_owned(),
+                reason: "the registry does not know it".to_owned(),
+            }),
             Some(Fault::Delay(time)) => {
                 tokio::time::sleep(time).await;
                 work.await

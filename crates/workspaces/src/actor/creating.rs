@@ -1,7 +1,7 @@
 //! From intent to a sandbox whose agent answers.
 
 use emergent_agent_client::AgentClient;
-use emergent_orchestrator::{Attempt, Demand, NoProvider, Placement};
+use emergent_orchestrator::{Attempt, Demand, NoProvider, Placement, Refusal};
 use emergent_provider::SandboxSpec;
 use emergent_store::{AttemptOutcome, AttemptRecord, WarningsUpdate, WorkspaceUpdate};
 use emergent_types::WorkspaceStatus;
@@ -78,8 +78,13 @@ impl Actor {
     async fn no_provider(&mut self, failure: NoProvider, reply: Option<CreateReply>) -> Phase {
         let attempts = Some(failure.attempts.iter().map(attempt_record).collect());
         self.record(WorkspaceUpdate { attempts, ..WorkspaceUpdate::default() }).await;
-        let (code, error) = match failure.not_enforceable.clone() {
-            Some((field, reason)) => ("not_enforceable", CreateError::NotEnforceable { field, reason }),
+        let (code, error) = match failure.refusal.clone() {
+            Some(Refusal::NotEnforceable { field, reason }) => {
+                ("not_enforceable", CreateError::NotEnforceable { field, reason })
+            }
+            Some(Refusal::ImageNotFound { reference, reason }) => {
+                ("image_not_found", CreateError::ImageNotFound { reference, reason })
+            }
             None => ("no_provider_available", CreateError::NoProvider(failure)),
         };
         self.give_up(code, error, reply).await

@@ -135,6 +135,29 @@ async fn a_named_network_that_cannot_be_enforced_is_refused() {
     assert!(page.items.is_empty(), "a failed waiting create leaves no row");
 }
 
+/// An image that is nowhere to be had is a failed attempt where another provider serves, and else the
+/// answer, whatever the others said.
+#[tokio::test]
+async fn a_missing_image_is_an_attempt_or_the_answer() {
+    let strong = Arc::new(FakeProvider::new(ProviderKind::Gvisor, IsolationLevel::Gvisor));
+    let installation = Installation::start_beside(Arc::clone(&strong) as Arc<dyn WorkspaceProvider>).await;
+    let named = |min_isolation| NewWorkspace {
+        base_image: Some("r.example/a:1".to_owned()),
+        min_isolation,
+        ..NewWorkspace::default()
+    };
+    strong.plan(Operation::Create, Fault::NoImage("r.example/a:1"));
+    let row = installation.handle().create(named(None), true).await.unwrap();
+    assert_eq!(row.provider, ProviderKind::Local);
+    let attempts = format!("{:?}", row.attempts);
+    assert!(attempts.contains("image_not_found") && attempts.contains("r.example/a:1"), "{attempts}");
+
+    strong.plan(Operation::Create, Fault::NoImage("r.example/a:1"));
+    let refused = installation.handle().create(named(Some(IsolationLevel::Gvisor)), true).await.unwrap_err();
+    let CreateError::ImageNotFound { reference, reason } = &refused else { panic!("{refused}") };
+    assert_eq!((reference.as_str(), reason.as_str()), ("r.example/a:1", "the registry does not know it"));
+}
+
 /// Without waiting, a failure stays visible until it is destroyed.
 #[tokio::test]
 async fn a_failed_create_without_waiting_keeps_its_reason() {
