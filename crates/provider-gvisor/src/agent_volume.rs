@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
 use crate::engine::{EngineError, MissingIsFine};
-use crate::names::Names;
+use crate::names::{Names, ROLE};
 
 /// Where the volume is mounted, in every sandbox.
 pub(crate) const FOLDER: &str = "/.emergent";
@@ -31,7 +31,6 @@ const FILE: &str = "emergent-agent";
 const MODE: u32 = 0o755;
 
 /// Marks volumes that hold an agent.
-const ROLE: &str = "emergent.role";
 const AGENT: &str = "agent";
 
 /// The program, and the volume once it is there.

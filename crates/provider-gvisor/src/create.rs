@@ -17,7 +17,7 @@ use crate::containers::{self, Condition};
 use crate::disk::DiskKind;
 use crate::engine::EngineError;
 use crate::host::Host;
-use crate::image::{ImageError, PresentImage};
+use crate::image::{ChosenImage, ImageError, PresentImage};
 use crate::means::Means;
 
 /// As on the embedded provider.
@@ -46,12 +46,13 @@ impl Host {
         }
         let means = self.means(&docker).await?;
         self.check_enforceable(spec, &means)?;
-        let image = self.image(&docker, spec).await?;
+        let ChosenImage { image, warning } = self.image(&docker, spec).await?;
         self.agent.ensure(&docker, &image.id).await.map_err(failed("volume of the agent"))?;
         let made = self.make(&docker, spec, &image, means.disk).await;
         match made {
-            Ok(sandbox) => {
+            Ok(mut sandbox) => {
                 self.startup.add(clock.elapsed());
+                sandbox.warnings.extend(warning);
                 Ok(sandbox)
             }
             Err(error) => {
@@ -97,15 +98,21 @@ impl Host {
     }
 
     /// The image that a request wants.
-    async fn image(&self, docker: &Docker, spec: &SandboxSpec) -> Result<PresentImage, ProviderError> {
-        let wanted = spec.base_image.as_deref().unwrap_or(&self.options.default_image);
-        self.images.get(docker, wanted).await.map_err(|error| match error {
+    async fn image(&self, docker: &Docker, spec: &SandboxSpec) -> Result<ChosenImage, ProviderError> {
+        let chosen = match &spec.base_image {
+            Some(name) => self.images.named(docker, name).await,
+            None => self.images.or_minimal(docker, &self.options.default_image).await,
+        };
+        chosen.map_err(|error| match error {
             ImageError::NotAnImage(reason) => ProviderError::NotEnforceable {
                 provider: self.kind(),
                 what: "base_image",
                 reason: reason.to_string(),
             },
-            ImageError::NotFound { .. } => self.step(Operation::Create, spec.id, "image", error),
+            ImageError::NotFound { reference, reason } => {
+                ProviderError::ImageNotFound { provider: self.kind(), reference, reason }
+            }
+            ImageError::NotEvenMinimal { .. } => self.step(Operation::Create, spec.id, "image", error),
             ImageError::Engine(error) => self.docker_step(Operation::Create, spec.id, "image")(error),
         })
     }

@@ -8,7 +8,7 @@ use crate::agent_volume::AgentVolume;
 use crate::disk::layered::{Layout, Roots};
 use crate::engine::{Engine, EngineError};
 use crate::health::Probe;
-use crate::image::Images;
+use crate::image::{Images, Tidying};
 use crate::means::Trial;
 use crate::names::Names;
 use crate::network::Internet;
@@ -21,6 +21,7 @@ pub(crate) struct Host {
     pub(crate) engine: Engine,
     pub(crate) agent: AgentVolume,
     pub(crate) images: Images,
+    pub(crate) tidying: Tidying,
     pub(crate) streams: Streams,
     pub(crate) startup: StartupTimes,
     pub(crate) probe: Probe,
@@ -43,6 +44,7 @@ impl Host {
             engine: Engine::new(options.engine.clone()),
             agent: AgentVolume::new(names, &options.agent),
             images: Images::default(),
+            tidying: Tidying::default(),
             streams: Streams::default(),
             startup: StartupTimes::default(),
             probe: Probe::default(),

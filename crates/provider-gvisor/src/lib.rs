@@ -37,6 +37,7 @@ mod stream;
 mod streams;
 
 pub use engine::EngineAddress;
+pub use image::{EngineImages, ImportError, ImportedImage};
 pub use options::{DEFAULT_IMAGE, Options, Runtime};
 pub use provider::GvisorProvider;
 pub use report::EngineReport;

@@ -11,6 +11,8 @@ pub(crate) const INSTALLATION: &str = "emergent.installation";
 pub(crate) const WORKSPACE: &str = "emergent.workspace";
 /// Of which provider: two of them may use one Docker.
 pub(crate) const PROVIDER: &str = "emergent.provider";
+/// What something is for that is no workspace's.
+pub(crate) const ROLE: &str = "emergent.role";
 /// The image a workspace was made from, by its content's hash.
 pub(crate) const IMAGE: &str = "emergent.image";
 /// How its disk is limited.

@@ -72,7 +72,11 @@ impl WorkspaceProvider for GvisorProvider {
     }
 
     async fn health(&self) -> Health {
-        self.host.health().await
+        let health = self.host.health().await;
+        if health.is_healthy() {
+            Host::tidy_when_due(&self.host);
+        }
+        health
     }
 
     async fn create(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {

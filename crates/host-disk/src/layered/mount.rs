@@ -39,6 +39,13 @@ struct Lower {
 }
 
 impl LayeredDisk {
+    /// Whether a disk is mounted over this folder, wherever the disk is.
+    pub fn is_lower_layer(folder: &Path) -> Result<bool, DiskError> {
+        let lower = Lower::open(folder)?;
+        let mounts = mounts_within(Path::new("/")).map_err(at("table of mounts", folder))?;
+        Ok(mounts.iter().any(|entry| entry.kind == "overlay" && entry.source == *lower.label))
+    }
+
     /// Mounts the disk, and the overlay of `lower` and the disk; as ordinary mounts of this process's
     /// mount namespace, with whatever propagation the folder has. Mounted already over the same
     /// folder is success, and half of it is completed.

@@ -6,33 +6,40 @@ use bollard::Docker;
 use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures::StreamExt;
 
-use super::{ImageError, ImageReference, credentials};
+use super::{ImageReference, credentials};
+use crate::engine::EngineError;
 
 /// How often the log says how far it is.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
-/// How long a registry may say nothing at all.
+/// How long a registry may say nothing more once it has spoken.
 const SILENCE_LIMIT: Duration = Duration::from_secs(120);
 
-/// Pulls an image, as whoever Docker's own configuration says.
-pub(super) async fn pull(docker: &Docker, reference: &ImageReference) -> Result<(), ImageError> {
-    let not_found =
-        |reason: String| ImageError::NotFound { reference: reference.to_string(), reason: one_line(&reason) };
+/// Pulls an image, as whoever Docker's own configuration says. The error is Docker's reason.
+pub(super) async fn pull(
+    docker: &Docker,
+    reference: &ImageReference,
+    first_word: Duration,
+) -> Result<(), String> {
     let credentials = credentials::of(reference.registry()).await;
     let options =
         CreateImageOptionsBuilder::new().from_image(reference.name()).tag(reference.version()).build();
     tracing::info!(image = %reference, "pulling image {reference}");
+    // Dropped, it ends the pull with Docker as well.
     let mut progress = std::pin::pin!(docker.create_image(Some(options), None, credentials));
     let (started, mut reported) = (Instant::now(), Instant::now());
+    let mut patience = first_word;
     loop {
-        let step = match tokio::time::timeout(SILENCE_LIMIT, progress.next()).await {
-            Err(_) => return Err(not_found(format!("nothing was heard for {SILENCE_LIMIT:?}"))),
-            Ok(None) => break,
-            Ok(Some(Err(error))) => {
-                return Err(not_found(crate::engine::EngineError::from(error).to_string()));
+        let step = match tokio::time::timeout(patience, progress.next()).await {
+            Err(_) => {
+                let registry = reference.registry();
+                return Err(format!("nothing was heard of {registry} for {} s", patience.as_secs()));
             }
+            Ok(None) => break,
+            Ok(Some(Err(error))) => return Err(one_line(&EngineError::from(error).to_string())),
             Ok(Some(Ok(step))) => step,
         };
+        patience = SILENCE_LIMIT;
         if reported.elapsed() > REPORT_EVERY {
             reported = Instant::now();
             let layer = step.id.unwrap_or_default();

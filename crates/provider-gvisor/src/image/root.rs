@@ -12,6 +12,9 @@ use crate::disk::layered::RootError;
 use crate::engine::EngineError;
 use crate::names::Names;
 
+/// Marks containers that are exported.
+pub(super) const ROLE: &str = "root";
+
 /// Unpacks an image. Through a container that is never started, because Docker exports containers:
 /// nothing of an image is run, and how Docker keeps it is Docker's business.
 pub(crate) async fn unpack_root(
@@ -20,10 +23,12 @@ pub(crate) async fn unpack_root(
     image: &str,
     folder: &Path,
 ) -> Result<(), RootError> {
-    let container = names.scratch_container("root");
+    let container = names.scratch_container(ROLE);
+    let mut labels = names.own_labels();
+    labels.insert(crate::names::ROLE.to_owned(), ROLE.to_owned());
     let body = ContainerCreateBody {
         image: Some(image.to_owned()),
-        labels: Some(names.own_labels()),
+        labels: Some(labels),
         // An image may have no command, and a container must.
         entrypoint: Some(vec!["/never-started".to_owned()]),
         host_config: Some(HostConfig { network_mode: Some("none".to_owned()), ..HostConfig::default() }),

@@ -16,11 +16,14 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::net::TcpListener;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tempfile::TempDir;
 
 use super::{programs, remains};
@@ -110,6 +113,20 @@ impl DockerDaemon {
     /// A folder of which the daemon sees what is mounted there; removed with it.
     pub fn shared_folder(&self) -> PathBuf {
         self.folder().join("shared")
+    }
+
+    /// Listens on the loopback interface of the daemon's own network namespace.
+    pub(super) fn listen_inside(&self) -> TcpListener {
+        // The process that made the namespaces is in this one itself.
+        let namespace = format!("/proc/{}/ns/net", self.process.id());
+        let namespace = File::open(&namespace).expect("the daemon has a network namespace");
+        // A thread of its own: it does not come back, and the socket stays where it was made.
+        let listening = std::thread::spawn(move || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                .expect("the tests run as root");
+            TcpListener::bind("127.0.0.1:0").expect("loopback is up")
+        });
+        listening.join().expect("it does not panic")
     }
 
     fn socket(&self) -> PathBuf {

@@ -6,6 +6,7 @@ mod programs;
 mod remains;
 
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 pub use daemon::DockerDaemon;
 pub use image::TEST_IMAGE;
@@ -20,14 +21,14 @@ pub struct TestDocker {
     address: String,
     shared: PathBuf,
     /// The test's own, where there is none for all.
-    _own: Option<DockerDaemon>,
+    own: Option<DockerDaemon>,
 }
 
 impl TestDocker {
     /// The one for all tests, or one of this test's own.
     pub fn get() -> Self {
         if let (Ok(address), Some(shared)) = (std::env::var(ADDRESS), std::env::var_os(SHARED)) {
-            return Self { address, shared: shared.into(), _own: None };
+            return Self { address, shared: shared.into(), own: None };
         }
         Self::own()
     }
@@ -61,7 +62,29 @@ impl TestDocker {
 
     fn with(daemon: DockerDaemon) -> Self {
         image::import(&daemon.address());
-        Self { address: daemon.address(), shared: daemon.shared_folder(), _own: Some(daemon) }
+        Self { address: daemon.address(), shared: daemon.shared_folder(), own: Some(daemon) }
+    }
+
+    /// One that nobody else uses, and that has no image at all.
+    pub fn without_images() -> Self {
+        let daemon = DockerDaemon::start();
+        Self { address: daemon.address(), shared: daemon.shared_folder(), own: Some(daemon) }
+    }
+
+    /// Does something with Docker's own client; answers what it printed.
+    pub fn docker(&self, arguments: &[&str]) -> String {
+        let mut docker = Command::new(programs::find("docker", "Debian's docker.io"));
+        docker.args(["--host", &self.address]).args(arguments);
+        let output = docker.stdin(Stdio::null()).output().expect("docker can be started");
+        let printed = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        assert!(output.status.success(), "docker {arguments:?}: {}", printed(&output.stderr));
+        printed(&output.stdout)
+    }
+
+    /// Listens where the daemon finds it on its loopback interface, which is not the host's. Only of one
+    /// that nobody else uses.
+    pub fn listen_inside(&self) -> std::net::TcpListener {
+        self.own.as_ref().expect("a daemon of this test's own").listen_inside()
     }
 
     /// As `DOCKER_HOST` has it.
