@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::image::ImageCommand;
 use crate::token::TokenCommand;
 use crate::workspace::WorkspaceCommand;
 
@@ -69,6 +70,11 @@ pub(crate) enum Command {
     Token {
         #[command(subcommand)]
         command: TokenCommand,
+    },
+    /// Make the image that workspaces start from
+    Image {
+        #[command(subcommand)]
+        command: ImageCommand,
     },
     /// Look at this machine: what works, what is missing, and how to get it
     Doctor,

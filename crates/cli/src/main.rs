@@ -2,12 +2,14 @@
 //!
 //! A thin program over the other crates. It reads arguments, environment and configuration
 //! into one [`Settings`](settings::Settings), and is the only place that names concrete
-//! providers. Commands reach a running server over HTTP and in no other way.
+//! providers. Commands reach a running server over HTTP and in no other way; `image` needs none and
+//! talks to Docker.
 
 mod arguments;
 mod connection;
 mod doctor;
 mod exit;
+mod image;
 mod named_value;
 mod output;
 mod private_file;
@@ -51,6 +53,7 @@ fn run(arguments: Arguments, output: Output) -> Result<ExitCode, Failure> {
         Command::Serve(serve) => serve::run(&common, &serve),
         Command::Workspace { command } => workspace::run(&common, command, output),
         Command::Token { command } => token::run(&common, command, output),
+        Command::Image { command } => image::run(command, output),
         Command::Doctor => doctor::run(&common, output),
         Command::Openapi => {
             let document = emergent_api::openapi_json().map_err(anyhow::Error::from)?;

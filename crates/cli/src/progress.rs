@@ -10,6 +10,9 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::output::Output;
 
+/// Characters of a line that is passed on; a longer one would be broken into two.
+const LINE: usize = 60;
+
 /// A bar or a spinner on standard error, where a person looks at it; nothing otherwise.
 pub(crate) struct Progress(ProgressBar);
 
@@ -37,6 +40,12 @@ impl Progress {
         }
         bar.enable_steady_tick(Duration::from_millis(100));
         Self(bar)
+    }
+
+    /// What is being done right now: one line of whoever does it.
+    pub(crate) fn say(&self, line: &str) {
+        let line = line.chars().filter(|c| !c.is_control()).take(LINE).collect::<String>();
+        self.0.set_message(line);
     }
 
     /// So much more is to come.
