@@ -43,8 +43,10 @@ impl Layout {
         Self { base: data_dir.join("containers"), provider }
     }
 
+    /// May be a link of the administrator's to another disk.
     pub(crate) fn images(&self) -> PathBuf {
-        self.base.join("images")
+        let folder = self.base.join("images");
+        folder.canonicalize().unwrap_or(folder)
     }
 
     fn templates(&self) -> PathBuf {
