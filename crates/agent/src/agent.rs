@@ -1,6 +1,7 @@
 //! What all connections share.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,6 +27,16 @@ pub enum Scope {
     Commands,
 }
 
+/// What a sandbox may use, as far as its kernel leaves it to init and the agent to uphold that.
+/// gVisor's does: at a limit of the control group around it, all of it is ended and not one process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of memory, files in memory included.
+    pub memory: Option<u64>,
+    /// Processes and threads of an account.
+    pub processes: Option<u64>,
+}
+
 /// How an agent is run.
 #[derive(Clone)]
 pub struct Config {
@@ -33,6 +44,10 @@ pub struct Config {
     pub workspace: PathBuf,
     /// What a control plane must know.
     pub key: [u8; KEY_LENGTH],
+    /// What init and the agent uphold.
+    pub limits: Limits,
+    /// Where init counts what it has killed for want of memory, where it does.
+    pub kills: Option<Arc<File>>,
     /// What Quiesce ends.
     pub scope: Scope,
     /// How long, after the deadline of the last Hello, a sandbox nobody speaks to lives on.
@@ -66,6 +81,8 @@ impl Config {
         Self {
             workspace: workspace.into(),
             key,
+            limits: Limits::default(),
+            kills: None,
             scope: Scope::Commands,
             silence_limit: Self::SILENCE_LIMIT,
             image_environment: BTreeMap::new(),
@@ -104,13 +121,17 @@ impl Agent {
     pub fn new(config: Config) -> Self {
         let lease = Lease::new(config.silence_limit);
         let environment = Environment::of(config.image_environment.clone());
+        let oom = match &config.kills {
+            Some(kills) => OomCounter::of_init(kills.clone(), config.limits.memory),
+            None => OomCounter::default(),
+        };
         Self {
             shared: Arc::new(Shared {
                 config,
                 started: Instant::now(),
                 environment,
                 launcher: Launcher::default(),
-                oom: OomCounter::default(),
+                oom,
                 processes: Processes::default(),
                 lease,
                 git: Writers::default(),

@@ -8,14 +8,15 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use emergent_agent::init::{AgentOptions, Listen, Options};
-use emergent_agent::{Config, Scope};
+use emergent_agent::{Config, Limits, Scope};
 
 pub(crate) const USAGE: &str = "\
 usage: emergent-agent init [--listen PATH | --listen-fd N] [--workspace DIR] [--silence-limit SECONDS]
                            [--loopback] [--drop-capabilities] [--seccomp] [--stdio] [--image-environment]
-                           [--nameserver ADDRESS]...
+                           [--nameserver ADDRESS]... [--memory-limit BYTES] [--process-limit N]
        emergent-agent serve --listen-fd N [--workspace DIR] [--silence-limit SECONDS] [--namespace]
-                           [--first-connection N,N] [--image-environment] (started by init)
+                           [--first-connection N,N] [--image-environment] [--memory-limit BYTES]
+                           [--process-limit N] [--kills-fd N] (started by init)
        emergent-agent relay PATH
        emergent-agent measure FOLDER...
        emergent-agent probe ADDRESS:PORT...
@@ -86,6 +87,7 @@ fn parse_init(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Arg
         stdio: false,
         nameservers: Vec::new(),
         image_environment: false,
+        limits: Limits::default(),
     };
     while let Some(argument) = arguments.next() {
         match argument.to_str() {
@@ -103,6 +105,12 @@ fn parse_init(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Arg
                 options.nameservers.push(address(value("--nameserver", &mut arguments)?)?);
             }
             Some("--image-environment") => options.image_environment = true,
+            Some("--memory-limit") => {
+                options.limits.memory = Some(number("--memory-limit", &mut arguments)?);
+            }
+            Some("--process-limit") => {
+                options.limits.processes = Some(number("--process-limit", &mut arguments)?);
+            }
             _ => return Err(ArgumentError::Unknown(argument)),
         }
     }
@@ -118,15 +126,24 @@ fn parse_serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Ar
         silence_limit: Config::SILENCE_LIMIT,
         first_connection: None,
         image_environment: false,
+        limits: Limits::default(),
+        kills: None,
     };
     while let Some(argument) = arguments.next() {
         match argument.to_str() {
             Some("--listen-fd") => listener = Some(number("--listen-fd", &mut arguments)?),
             Some("--workspace") => options.workspace = value("--workspace", &mut arguments)?.into(),
             Some("--silence-limit") => options.silence_limit = seconds(&mut arguments)?,
+            Some("--kills-fd") => options.kills = Some(number("--kills-fd", &mut arguments)?),
             Some("--namespace") => options.scope = Scope::Namespace,
             Some("--first-connection") => options.first_connection = Some(pair(&mut arguments)?),
             Some("--image-environment") => options.image_environment = true,
+            Some("--memory-limit") => {
+                options.limits.memory = Some(number("--memory-limit", &mut arguments)?);
+            }
+            Some("--process-limit") => {
+                options.limits.processes = Some(number("--process-limit", &mut arguments)?);
+            }
             _ => return Err(ArgumentError::Unknown(argument)),
         }
     }
@@ -191,6 +208,7 @@ mod tests {
             stdio: false,
             nameservers: Vec::new(),
             image_environment: false,
+            limits: Limits::default(),
         };
         let check = |line: &str, expect: Mode| assert_eq!(parsed(line), Ok(expect), "{line}");
         check("init", Mode::Init(defaults.clone()));
@@ -217,6 +235,11 @@ mod tests {
                 ..defaults.clone()
             }),
         );
+        let limits = Limits { memory: Some(1 << 30), processes: Some(256) };
+        check(
+            "init --memory-limit 1073741824 --process-limit 256",
+            Mode::Init(Options { limits, ..defaults.clone() }),
+        );
         check("init --listen /s", Mode::Init(Options { listen: Listen::Path("/s".into()), ..defaults }));
         check(
             "serve --listen-fd 3 --namespace --first-connection 4,5 --image-environment",
@@ -227,6 +250,21 @@ mod tests {
                 silence_limit: Duration::from_secs(600),
                 first_connection: Some((4, 5)),
                 image_environment: true,
+                limits: Limits::default(),
+                kills: None,
+            }),
+        );
+        check(
+            "serve --listen-fd 3 --memory-limit 1073741824 --process-limit 256 --kills-fd 6",
+            Mode::Serve(AgentOptions {
+                listener: 3,
+                workspace: "/workspace".into(),
+                scope: Scope::Commands,
+                silence_limit: Duration::from_secs(600),
+                first_connection: None,
+                image_environment: false,
+                limits,
+                kills: Some(6),
             }),
         );
         check("relay /s", Mode::Relay { socket: "/s".into() });
@@ -245,6 +283,7 @@ mod tests {
         check("init --listen-fd x", ArgumentError::NotANumber("x".into()));
         check("init --nameserver 10.1", ArgumentError::NotAnAddress("10.1".into()));
         check("probe 10.1.0.1", ArgumentError::NotAnAddress("10.1.0.1".into()));
+        check("init --memory-limit 1G", ArgumentError::NotANumber("1G".into()));
         check("serve", ArgumentError::NoValue("--listen-fd"));
         check("serve --first-connection 4", ArgumentError::NotANumber("4".into()));
         check("relay", ArgumentError::NoValue("relay"));

@@ -46,7 +46,7 @@ mod tree;
 mod tunnel;
 mod watch;
 
-pub use agent::{Agent, Config, Scope};
+pub use agent::{Agent, Config, Limits, Scope};
 pub use serve::{Ended, serve};
 
 /// The exit code by which the agent tells init that the sandbox's time is over.

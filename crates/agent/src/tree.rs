@@ -14,10 +14,12 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// A process, as a scan saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
-    pid: Pid,
-    parent: i32,
-    is_dead: bool,
+pub(crate) struct Seen {
+    pub(crate) pid: Pid,
+    pub(crate) parent: i32,
+    pub(crate) is_dead: bool,
+    /// Memory that it has mapped and touched.
+    pub(crate) resident_pages: u64,
 }
 
 /// Everything below `root` that is alive; `root` is not part of it.
@@ -84,7 +86,8 @@ fn below(root: Pid, seen: &[Seen]) -> Vec<Pid> {
     found
 }
 
-fn scan() -> Vec<Seen> {
+/// Every process that can be seen, this one and the dead included.
+pub(crate) fn scan() -> Vec<Seen> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries
         .filter_map(|entry| {
@@ -96,7 +99,8 @@ fn scan() -> Vec<Seen> {
         .collect()
 }
 
-/// `pid (name) state parent group session terminal foreground flags …`; the name may contain anything, parentheses included.
+/// `pid (name) state parent group session terminal foreground flags …`; the name may contain
+/// anything, parentheses included. What is resident is the 24th field, in pages.
 fn parse_stat(pid: Pid, stat: &[u8]) -> Option<Seen> {
     let after_name = memchr::memrchr(b')', stat)? + 1;
     let rest = std::str::from_utf8(stat.get(after_name..)?).ok()?;
@@ -104,8 +108,9 @@ fn parse_stat(pid: Pid, stat: &[u8]) -> Option<Seen> {
     let is_dead = matches!(fields.next()?, "Z" | "X");
     let parent = fields.next()?.parse().ok()?;
     let flags: u64 = fields.nth(4)?.parse().ok()?;
+    let resident_pages = fields.nth(14).and_then(|pages| pages.parse().ok()).unwrap_or(0);
     // In a virtual machine the kernel's own threads are in the list too.
-    (flags & KERNEL_THREAD == 0).then_some(Seen { pid, parent, is_dead })
+    (flags & KERNEL_THREAD == 0).then_some(Seen { pid, parent, is_dead, resident_pages })
 }
 
 #[cfg(test)]
@@ -125,13 +130,17 @@ mod tests {
         check("9 (bash) S 7 9 9 0 -1 4194304 1", Some((7, false)));
         check("9 (a) R 1 (b) c) Z 7 9 9 0 -1 4194304 1", Some((7, true)));
         check("9 (kthreadd) S 0 0 0 0 -1 2129984 1", None);
+        let gvisor =
+            "9 (python3) R 7 1 1 0 0 0 0 0 0 0 0 0 0 0 20 0 1 0 88 12513280 959 18446744073709551615 0 0";
+        let resident = parse_stat(pid(9), gvisor.as_bytes()).map(|seen| seen.resident_pages);
+        assert_eq!(resident, Some(959));
         check("9 (bash", None);
         check("9 (bash) S", None);
     }
 
     #[test]
     fn the_dead_are_passed_through_and_not_counted() {
-        let seen = |number, parent, is_dead| Seen { pid: pid(number), parent, is_dead };
+        let seen = |number, parent, is_dead| Seen { pid: pid(number), parent, is_dead, resident_pages: 0 };
         let all =
             [seen(2, 1, false), seen(3, 2, true), seen(4, 3, false), seen(5, 1, false), seen(6, 6, false)];
         let mut found = below(pid(2), &all);

@@ -33,12 +33,15 @@ const CAPABILITIES: [&str; 9] = [
     "SYS_CHROOT",
 ];
 
-/// gVisor's own kernel counts against the control group of its sandbox. The group's wall stands
-/// above the limit, because reaching it ends the sandbox and not one process.
-const SENTRY_BYTES: u64 = 192 << 20;
+/// gVisor's own kernel counts against the control group of its sandbox, and so do the host's tables
+/// for it, which grow with the processes inside (200 KiB each were seen). The group's wall stands
+/// above the limit by as much, because reaching it ends the sandbox and not one process: init
+/// upholds the limits inside.
+const SENTRY_BYTES: u64 = 128 << 20;
+const SENTRY_BYTES_PER_PROCESS: u64 = 256 << 10;
 
 /// Threads of the host's that gVisor needs for what runs inside; with too few of them its kernel
-/// panics. Processes inside are limited by the agent.
+/// panics. It takes one or two for each process.
 const SENTRY_THREADS: i64 = 16 << 10;
 
 /// What a sandbox's container is made with.
@@ -72,7 +75,7 @@ impl Plan<'_> {
             user: Some("0:0".to_owned()),
             image: Some(self.image),
             entrypoint: Some(vec![agent_volume::PROGRAM.to_owned()]),
-            cmd: Some(agent_arguments(&nameservers)),
+            cmd: Some(agent_arguments(self.runtime, limits, &nameservers)),
             working_dir: Some("/".to_owned()),
             labels: Some(self.labels),
             // The key comes this way, and then the first connection. It ends with whoever is
@@ -115,7 +118,10 @@ impl Plan<'_> {
 
 fn resources(runtime: Runtime, limits: ResourceLimits, host_cpus: u32) -> HostConfig {
     let memory = match runtime {
-        Runtime::Runsc => limits.memory.bytes().saturating_add(SENTRY_BYTES),
+        Runtime::Runsc => {
+            let per_process = process_limit(runtime, limits) * SENTRY_BYTES_PER_PROCESS;
+            limits.memory.bytes().saturating_add(SENTRY_BYTES + per_process)
+        }
         Runtime::Default => limits.memory.bytes(),
     };
     let memory = i64::try_from(memory).ok();
@@ -126,7 +132,7 @@ fn resources(runtime: Runtime, limits: ResourceLimits, host_cpus: u32) -> HostCo
         memory_swap: memory,
         pids_limit: Some(match runtime {
             Runtime::Runsc => SENTRY_THREADS,
-            Runtime::Default => process_limit(limits),
+            Runtime::Default => i64::try_from(process_limit(runtime, limits)).unwrap_or(SENTRY_THREADS),
         }),
         ..HostConfig::default()
     };
@@ -138,9 +144,13 @@ fn resources(runtime: Runtime, limits: ResourceLimits, host_cpus: u32) -> HostCo
     }
 }
 
-/// As on the embedded provider: one process per 256 KiB of memory, within reason.
-fn process_limit(limits: ResourceLimits) -> i64 {
-    i64::try_from((limits.memory.bytes() / (256 << 10)).clamp(512, 4096)).unwrap_or(4096)
+/// One process per 256 KiB of memory, within reason, as on the embedded provider. Under gVisor a
+/// process costs more: one per MiB.
+fn process_limit(runtime: Runtime, limits: ResourceLimits) -> u64 {
+    match runtime {
+        Runtime::Runsc => (limits.memory.bytes() / (1 << 20)).clamp(256, 2048),
+        Runtime::Default => (limits.memory.bytes() / (256 << 10)).clamp(512, 4096),
+    }
 }
 
 /// Memory: a half and an eighth of the limit; `/dev/shm` has a quarter.
@@ -157,9 +167,19 @@ fn share(limits: ResourceLimits, part: u64) -> i64 {
     i64::try_from(limits.memory.bytes() / part).unwrap_or(i64::MAX)
 }
 
-fn agent_arguments(nameservers: &[IpAddr]) -> Vec<String> {
+fn agent_arguments(runtime: Runtime, limits: ResourceLimits, nameservers: &[IpAddr]) -> Vec<String> {
     // Docker starts it with what the image's author has set.
     let fixed = ["init", "--listen", SOCKET, "--workspace", WORKSPACE, "--stdio", "--image-environment"];
-    let named = nameservers.iter().flat_map(|address| ["--nameserver".to_owned(), address.to_string()]);
-    fixed.map(str::to_owned).into_iter().chain(named).collect()
+    let mut arguments: Vec<String> = fixed.map(str::to_owned).into();
+    for address in nameservers {
+        arguments.extend(["--nameserver".to_owned(), address.to_string()]);
+    }
+    if runtime == Runtime::Runsc {
+        for (name, limit) in
+            [("--memory-limit", limits.memory.bytes()), ("--process-limit", process_limit(runtime, limits))]
+        {
+            arguments.extend([name.to_owned(), limit.to_string()]);
+        }
+    }
+    arguments
 }

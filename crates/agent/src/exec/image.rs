@@ -22,6 +22,8 @@ pub(super) struct Image {
     pub(super) folder: CString,
     /// `None` stays who the agent is.
     pub(super) identity: Option<Identity>,
+    /// How many processes its account may have, where the kernel is to be told so by the command.
+    pub(super) process_limit: Option<u64>,
     /// It goes on when its caller is gone.
     pub(super) is_lasting: bool,
 }

@@ -36,7 +36,7 @@ pub(crate) use call::exec;
 pub(crate) use collect::{Collected, collect};
 pub(crate) use command::{Command, EndOnDrop, Status, Tree};
 pub(crate) use launch::Launcher;
-pub(crate) use oom::OomCounter;
+pub(crate) use oom::{KILLS, OomCounter};
 pub(crate) use plan::{Extras, Plan, find_shell};
 pub(crate) use pump::{End, Sink, drain, pump};
 pub(crate) use report::Step;

@@ -1,9 +1,14 @@
-//! How often the OOM killer struck. The kernel counts its kills per cgroup, not per process;
-//! whose they were is found out in the module `victim`.
+//! How often the OOM killer struck. The kernel counts its kills per cgroup, not per process; where
+//! init does the killing, it counts in the same words. Whose they were is found out in the module
+//! `victim`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The line of a count of kills.
+pub(crate) const KILLS: &str = "oom_kill";
 
 /// The counter, opened once: it is read around every command.
 pub(crate) struct OomCounter {
@@ -11,9 +16,7 @@ pub(crate) struct OomCounter {
 }
 
 struct Source {
-    file: File,
-    /// The line that has the count.
-    key: &'static str,
+    file: Arc<File>,
     is_sandbox_own: bool,
     /// How much memory there may be, where that is known.
     limit: Option<u64>,
@@ -23,14 +26,19 @@ impl Default for OomCounter {
     /// The best counter this process can read.
     fn default() -> Self {
         let cgroups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let own = counter_files(&cgroups).into_iter().find_map(|path| open(&path, "oom_kill", true));
-        Self { source: own.or_else(|| open(Path::new("/proc/vmstat"), "oom_kill", false)) }
+        let own = counter_files(&cgroups).into_iter().find_map(|path| open(&path, true));
+        Self { source: own.or_else(|| open(Path::new("/proc/vmstat"), false)) }
     }
 }
 
 impl OomCounter {
+    /// Init's own count, in a sandbox whose kernel leaves the killing to it.
+    pub(crate) fn of_init(kills: Arc<File>, memory_limit: Option<u64>) -> Self {
+        Self { source: Some(Source { file: kills, is_sandbox_own: true, limit: memory_limit }) }
+    }
+
     /// The count now, where there is one.
-    pub(super) fn read(&self) -> Option<u64> {
+    pub(crate) fn read(&self) -> Option<u64> {
         self.source.as_ref().and_then(Source::count)
     }
 
@@ -58,23 +66,23 @@ impl Source {
             }
         }
         let text = std::str::from_utf8(buffer.get(..length)?).ok()?;
-        count_in(text, self.key)
+        count_in(text)
     }
 }
 
-fn open(path: &Path, key: &'static str, is_sandbox_own: bool) -> Option<Source> {
+fn open(path: &Path, is_sandbox_own: bool) -> Option<Source> {
     let limit = ["memory.max", "memory.limit_in_bytes"].into_iter().find_map(|name| {
         // Without a limit there is a word there, or a number that no machine has.
         let text = std::fs::read_to_string(path.with_file_name(name)).ok()?;
         text.trim().parse().ok().filter(|limit: &u64| *limit < 1 << 60)
     });
-    let source = Source { file: File::open(path).ok()?, key, is_sandbox_own, limit };
+    let source = Source { file: Arc::new(File::open(path).ok()?), is_sandbox_own, limit };
     source.count().is_some().then_some(source)
 }
 
-/// `key number`, one per line.
-fn count_in(text: &str, key: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+/// `name number`, one per line.
+fn count_in(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(KILLS)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
 /// Where the counter of this process's cgroup may be: under the path the kernel names, and,
@@ -106,8 +114,7 @@ mod tests {
 
     #[test]
     fn counts_are_found_by_their_whole_name() {
-        let check =
-            |text: &str, expect: Option<u64>| assert_eq!(count_in(text, "oom_kill"), expect, "{text}");
+        let check = |text: &str, expect: Option<u64>| assert_eq!(count_in(text), expect, "{text}");
         check("low 0\nhigh 0\noom 3\noom_kill 2\noom_group_kill 9\n", Some(2));
         check("oom_kill_disable 1\nunder_oom 0\noom_kill 4\n", Some(4));
         check("oom_kill_disable 1\n", None);

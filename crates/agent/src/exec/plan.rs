@@ -90,6 +90,7 @@ impl Plan {
                 environment: environment::to_strings(&variables)?,
                 folder,
                 identity: identity(&account),
+                process_limit: shared.config.limits.processes,
                 is_lasting: false,
             },
             script: match extras.file {

@@ -189,6 +189,9 @@ fn prepare(image: &Image, streams: &Streams) -> Result<(), (Step, Errno)> {
     }
     wire(streams).map_err(detach)?;
     raise_oom_score();
+    if let Some(limit) = image.process_limit {
+        limit_processes(limit);
+    }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     if let Some(identity) = &image.identity {
         switch_to(identity).map_err(|errno| (Step::SwitchUser, errno))?;
@@ -231,6 +234,15 @@ fn raise_oom_score() {
     if let Ok(file) = open(c"/proc/self/oom_score_adj", flags, Mode::empty()) {
         let _ = rustix::io::write(file, OOM_SCORE_ADJUST);
     }
+}
+
+/// Of the command and all that it starts; the agent itself can always start another. It cannot be
+/// raised again without a privilege that nobody has.
+fn limit_processes(limit: u64) {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let limit = Rlimit { current: Some(limit), maximum: Some(limit) };
+    // Refused only where a lower one is in force already.
+    let _ = setrlimit(Resource::Nproc, limit);
 }
 
 /// The calls of this thread only: glibc's would look for other threads to switch.

@@ -4,10 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
@@ -19,7 +21,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::either::Either;
 
-use crate::agent::{Agent, Config, Scope};
+use crate::agent::{Agent, Config, Limits, Scope};
 use crate::serve::Ended;
 
 use super::key::{self, Key};
@@ -38,6 +40,8 @@ pub(super) struct AgentCommand<'a> {
     pub(super) options: &'a Options,
     pub(super) key: Key,
     pub(super) first_connection: Untaken,
+    /// See [`AgentOptions::kills`].
+    pub(super) kills: Option<&'a File>,
 }
 
 /// How the agent is started by init.
@@ -56,6 +60,10 @@ pub struct AgentOptions {
     pub first_connection: Option<(RawFd, RawFd)>,
     /// Its environment is the image's.
     pub image_environment: bool,
+    /// What init and the agent uphold.
+    pub limits: Limits,
+    /// Where init counts what it has killed for want of memory.
+    pub kills: Option<RawFd>,
 }
 
 impl AgentCommand<'_> {
@@ -75,6 +83,16 @@ impl AgentCommand<'_> {
         ];
         if rustix::process::getpid().is_init() {
             arguments.push("--namespace".into());
+        }
+        let Limits { memory, processes } = self.options.limits;
+        for (name, limit) in [("--memory-limit", memory), ("--process-limit", processes)] {
+            if let Some(limit) = limit {
+                arguments.extend([name.into(), limit.to_string().into()]);
+            }
+        }
+        if let Some(kills) = self.kills {
+            fcntl_setfd(kills, FdFlags::empty())?;
+            arguments.extend(["--kills-fd".into(), kills.as_raw_fd().to_string().into()]);
         }
         // Held until the agent has been started; then it alone has it.
         let first_connection = self.first_connection.hand_over()?;
@@ -129,6 +147,7 @@ pub fn run(options: AgentOptions) -> Result<ExitCode, InitError> {
         .map(FirstConnection::adopt)
         .transpose()
         .map_err(InitError::kernel("first connection"))?;
+    let kills = options.kills.map(adopt_kills).transpose()?;
     let key = read_key()?;
     ignore_polite_signals();
     bound_memory();
@@ -139,6 +158,8 @@ pub fn run(options: AgentOptions) -> Result<ExitCode, InitError> {
         false => BTreeMap::new(),
     };
     let config = Config {
+        limits: options.limits,
+        kills,
         scope: options.scope,
         silence_limit: options.silence_limit,
         image_environment,
@@ -167,6 +188,12 @@ pub fn run(options: AgentOptions) -> Result<ExitCode, InitError> {
         Ended::LeaseOver => Ok(ExitCode::from(crate::EXIT_LEASE_OVER)),
         Ended::NoMoreConnections => Ok(ExitCode::SUCCESS),
     }
+}
+
+fn adopt_kills(descriptor: RawFd) -> Result<Arc<File>, InitError> {
+    let kills = adopt(descriptor).map_err(|source| InitError::Descriptor { descriptor, source })?;
+    fcntl_setfd(&kills, FdFlags::CLOEXEC).map_err(InitError::kernel("count of kills"))?;
+    Ok(Arc::new(File::from(kills)))
 }
 
 /// A connection over two pipes.

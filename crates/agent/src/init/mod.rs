@@ -7,7 +7,8 @@
 //!      ┌─────────────────────────────────────────────────┘
 //!      ▼
 //!  start the agent ─► wait ─┬─ an orphan ended ──────► reaped, wait on
-//!      ▲                    ├─ the agent ended ──────► its commands are ended;         │
+//!      ▲                    ├─ time for a look ──────► limits upheld (see [`limits`]), wait on
+//!      │                    ├─ the agent ended ──────► its commands are ended;         │
 //!      │                    │                          pause (0.1 s doubling to 5 s) ──┤
 //!      │                    ├─ the lease is over ────► end everything, exit            │
 //!      │                    └─ SIGTERM or SIGINT ────► end everything, exit            │
@@ -21,6 +22,7 @@ mod abandoned;
 mod agent_process;
 mod capabilities;
 mod key;
+mod limits;
 mod listener;
 mod loopback;
 mod nameservers;
@@ -30,6 +32,7 @@ mod signals;
 mod stdio;
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
@@ -41,8 +44,11 @@ use rustix::process::{Pid, WaitOptions, WaitStatus};
 
 pub use agent_process::{AgentOptions, run as run_agent};
 
+use crate::agent::Limits;
+
 use abandoned::Abandoned;
 use agent_process::AgentCommand;
+use limits::Guard;
 use restart::Restart;
 use signals::{Signals, Woken};
 use stdio::Untaken;
@@ -82,6 +88,8 @@ pub struct Options {
     /// What this process finds in its environment is what the image's author wants programs to
     /// find in theirs.
     pub image_environment: bool,
+    /// What init and the agent are to uphold, because the kernel does not.
+    pub limits: Limits,
 }
 
 /// A step that failed. Nothing has been started then.
@@ -153,19 +161,23 @@ pub fn run(options: &Options) -> Result<ExitCode, InitError> {
     }
     let signals = Signals::block().map_err(InitError::kernel("signal mask"))?;
     let first_connection = Untaken::new(first_connection);
-    let agent = AgentCommand { listener: &listener, options, key, first_connection };
+    let mut guard = Guard::new(options.limits).map_err(InitError::kernel("count of kills"))?;
+    let kills = guard.as_ref().map(Guard::kills).map(File::try_clone).transpose();
+    let kills = kills.map_err(InitError::kernel("count of kills"))?;
+    let agent = AgentCommand { listener: &listener, options, key, first_connection, kills: kills.as_ref() };
     let first = agent.start().map_err(InitError::kernel("start of the agent"))?;
-    watch(&signals, &agent, first);
+    watch(&signals, &agent, first, guard.as_mut());
     Ok(ExitCode::SUCCESS)
 }
 
 /// Returns when everything has ended.
-fn watch(signals: &Signals, agent: &AgentCommand<'_>, first: Pid) {
+fn watch(signals: &Signals, agent: &AgentCommand<'_>, first: Pid, mut guard: Option<&mut Guard>) {
     let mut restart = Restart::default();
     let mut abandoned = Abandoned::default();
     let mut state = AgentState::Running { pid: first, since: Instant::now() };
     loop {
-        let due = state.due().into_iter().chain(abandoned.due()).min();
+        let look = guard.as_ref().map(|guard| guard.due());
+        let due = state.due().into_iter().chain(abandoned.due()).chain(look).min();
         match signals.wait(due.map(|at| at.saturating_duration_since(Instant::now()))) {
             Woken::Child => {
                 for (pid, status) in ended_children() {
@@ -187,6 +199,9 @@ fn watch(signals: &Signals, agent: &AgentCommand<'_>, first: Pid) {
             }
             Woken::Terminate => return end_everything(),
             Woken::TimeUp => {}
+        }
+        if let Some(guard) = guard.as_mut() {
+            guard.look_when_due();
         }
         abandoned.kill_when_due();
         if state.due().is_some_and(|at| at <= Instant::now()) {

@@ -39,4 +39,4 @@ mod dockers_own {
 }
 
 emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, edit, search, git, output, watch,
-    terminal, tunnel, transfer, streams, isolation);
+    terminal, tunnel, transfer, streams, limits, isolation);

@@ -1,0 +1,99 @@
+//! Too many processes.
+//!
+//! Commands have a limit per account, which a bomb reaches first. It is passed by those who make a
+//! user namespace of their own, and by those who are many accounts; they are ended as a whole.
+
+use std::collections::{HashMap, HashSet};
+
+use rustix::process::Pid;
+
+use crate::quiesce::Looks;
+use crate::tree::{self, Seen};
+
+/// Whether there are so many that somebody has got around the limit.
+pub(super) fn is_too_large(processes: u64, limit: u64) -> bool {
+    processes > limit + limit / 4
+}
+
+/// Ends the largest tree: all that one command started, or all that init has inherited.
+pub(super) fn disperse() {
+    let seen = tree::scan();
+    let own = Looks::of(rustix::process::getpid());
+    // Once: there are many, and to look at each takes longer than they take to become more.
+    let ours: HashSet<Pid> =
+        seen.iter().map(|process| process.pid).filter(|pid| Looks::of(*pid).is_like(&own)).collect();
+    if let Some(root) = largest(&seen, &ours) {
+        tree::kill_forking(|| members(&tree::scan(), root, &ours));
+    }
+}
+
+/// The process of ours that has the most foreign ones below it, with none of ours between.
+fn largest(seen: &[Seen], ours: &HashSet<Pid>) -> Option<Pid> {
+    let mut sizes: HashMap<Pid, usize> = HashMap::new();
+    for (_, root) in roots(seen, ours) {
+        *sizes.entry(root).or_default() += 1;
+    }
+    sizes.into_iter().max_by_key(|(root, size)| (*size, root.as_raw_pid())).map(|(root, _)| root)
+}
+
+fn members(seen: &[Seen], root: Pid, ours: &HashSet<Pid>) -> Vec<Pid> {
+    roots(seen, ours).into_iter().filter(|(_, found)| *found == root).map(|(pid, _)| pid).collect()
+}
+
+/// Every foreign process that is alive, with the nearest of ours above it.
+fn roots(seen: &[Seen], ours: &HashSet<Pid>) -> Vec<(Pid, Pid)> {
+    let parents: HashMap<Pid, Pid> =
+        seen.iter().filter_map(|process| Some((process.pid, Pid::from_raw(process.parent)?))).collect();
+    let above = |pid: Pid| {
+        // Bounded: a scan is no snapshot, and a reused number could close a loop.
+        let line = std::iter::successors(parents.get(&pid), |parent| parents.get(*parent));
+        line.take(parents.len()).copied().find(|parent| ours.contains(parent))
+    };
+    seen.iter()
+        .filter(|process| !process.is_dead && !ours.contains(&process.pid))
+        // One whose line is broken was init's a moment ago, or is about to be.
+        .map(|process| (process.pid, above(process.pid).unwrap_or(Pid::INIT)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pid(number: i32) -> Pid {
+        Pid::from_raw(number).expect("positive")
+    }
+
+    #[test]
+    fn the_largest_tree_is_found_with_all_its_members() {
+        let seen = |number, parent, is_dead| Seen { pid: pid(number), parent, is_dead, resident_pages: 0 };
+        // 1 is init, 2 the agent, 3 and 4 supervisors.
+        let all = [
+            seen(1, 0, false),
+            seen(2, 1, false),
+            seen(3, 2, false),
+            seen(4, 2, false),
+            seen(10, 3, false),
+            seen(20, 4, false),
+            seen(21, 20, true),
+            seen(22, 21, false),
+            seen(23, 4, false),
+            seen(30, 1, false),
+            seen(31, 99, false),
+        ];
+        let ours = HashSet::from([1, 2, 3, 4].map(pid));
+        assert_eq!(largest(&all, &ours), Some(pid(4)));
+        let mut found = members(&all, pid(4), &ours);
+        found.sort_by_key(|pid| pid.as_raw_pid());
+        assert_eq!(found, [pid(20), pid(22), pid(23)], "the dead are passed through");
+        let mut inherited = members(&all, pid(1), &ours);
+        inherited.sort_by_key(|pid| pid.as_raw_pid());
+        assert_eq!(inherited, [pid(30), pid(31)]);
+    }
+
+    #[test]
+    fn a_limit_may_be_passed_by_a_quarter() {
+        assert!(!is_too_large(320, 256));
+        assert!(is_too_large(321, 256));
+    }
+}

@@ -1,0 +1,94 @@
+//! How often to look, and how long to wait for what a kill brings.
+
+use std::time::{Duration, Instant};
+
+use crate::agent::Limits;
+
+use super::memory::Use;
+
+/// Between two looks where memory is in short supply. A look costs some 150 µs with the waking.
+const SHORTEST: Duration = Duration::from_millis(20);
+
+/// Between two looks where there is plenty: four a second cost an idle sandbox nothing that could be
+/// measured.
+const LONGEST: Duration = Duration::from_millis(250);
+
+/// The fastest that memory is expected to be taken, per millisecond. Under gVisor every touch of new
+/// memory goes through its kernel; what was seen is a quarter of this.
+const BYTES_PER_MILLISECOND: u64 = 2 << 20;
+
+/// Until the next look.
+pub(super) fn pause(now: Use, limits: Limits) -> Duration {
+    let memory = limits.memory.map_or(LONGEST, |limit| {
+        if now.memory >= limit / 2 {
+            return SHORTEST;
+        }
+        Duration::from_millis((limit - now.memory) / BYTES_PER_MILLISECOND)
+    });
+    // A bomb doubles.
+    let processes = limits.processes.map_or(LONGEST, |limit| match now.processes >= limit / 2 {
+        true => SHORTEST,
+        false => LONGEST,
+    });
+    memory.min(processes).clamp(SHORTEST, LONGEST)
+}
+
+/// A kill whose memory is coming back.
+pub(super) struct Struck {
+    lowest: u64,
+    reached_at: Instant,
+}
+
+impl Struck {
+    /// How long the use may stand still before the next process is killed.
+    const PATIENCE: Duration = Duration::from_millis(250);
+
+    /// A use that grows by more than this is not the killed process's.
+    const SOMEBODY_ELSE: u64 = 32 << 20;
+
+    pub(super) fn new(used: u64, now: Instant) -> Self {
+        Self { lowest: used, reached_at: now }
+    }
+
+    /// Whether it is still worth waiting.
+    pub(super) fn still_works(&mut self, used: u64, now: Instant) -> bool {
+        if used < self.lowest {
+            *self = Self::new(used, now);
+        }
+        used <= self.lowest + Self::SOMEBODY_ELSE && now.duration_since(self.reached_at) < Self::PATIENCE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn looks_are_rare_where_there_is_plenty() {
+        let limits = Limits { memory: Some(256 * MIB), processes: Some(256) };
+        let check = |memory, processes, expect| {
+            assert_eq!(pause(Use { memory, processes }, limits), Duration::from_millis(expect));
+        };
+        check(16 * MIB, 12, 120);
+        check(56 * MIB, 12, 100);
+        check(128 * MIB, 12, 20);
+        check(300 * MIB, 12, 20);
+        check(16 * MIB, 128, 20);
+        let large = Limits { memory: Some(4096 * MIB), processes: None };
+        assert_eq!(pause(Use { memory: 16 * MIB, processes: 9999 }, large), LONGEST);
+    }
+
+    #[test]
+    fn one_kill_is_enough_while_memory_comes_back() {
+        let start = Instant::now();
+        let at = |milliseconds| start + Duration::from_millis(milliseconds);
+        let mut struck = Struck::new(300 * MIB, start);
+        assert!(struck.still_works(305 * MIB, at(20)), "it has not died yet");
+        assert!(struck.still_works(290 * MIB, at(200)));
+        assert!(struck.still_works(290 * MIB, at(440)), "it fell a moment ago");
+        assert!(!struck.still_works(290 * MIB, at(451)), "it stands still");
+        assert!(!struck.still_works(323 * MIB, at(210)), "somebody else grows");
+    }
+}
