@@ -76,6 +76,13 @@ pub trait WorkspaceProvider: Send + Sync {
         Ok(None)
     }
 
+    /// Whether a sandbox that nobody stopped has ended because it ran into its wall of memory as a
+    /// whole. Asked before `stop` clears away what is left of it. Where one process dies in its place,
+    /// or nothing is known, `false`.
+    async fn ended_for_want_of_memory(&self, _id: WorkspaceId) -> bool {
+        false
+    }
+
     /// Takes a point-in-time copy of a sandbox's disk.
     async fn snapshot(&self, id: WorkspaceId) -> Result<SnapshotId, ProviderError> {
         Err(ProviderError::unsupported(self.kind(), Operation::Snapshot, id))

@@ -95,7 +95,7 @@ fn first_phase(options: &Options, row: &WorkspaceRow, sight: Sight) -> Phase {
             Phase::Stopping { replies: replies(), mode: StopMode::Disk }
         }
         (WorkspaceStatus::Stopped, _) => Phase::Stopped,
-        (WorkspaceStatus::Resuming, _) => Phase::Resuming { replies: replies(), after_loss: false },
+        (WorkspaceStatus::Resuming, _) => Phase::Resuming { replies: replies(), after: None },
         (WorkspaceStatus::Destroying, _) => Phase::Destroying { replies: replies() },
         (WorkspaceStatus::Failed, _) => Phase::Failed,
     }

@@ -1,6 +1,6 @@
 //! The fake provider.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -29,6 +29,7 @@ pub struct FakeProvider {
     startup: StartupTimes,
     disk_use: std::sync::Mutex<Option<DiskUse>>,
     named: std::sync::Mutex<NamedDemands>,
+    out_of_memory: std::sync::Mutex<HashSet<WorkspaceId>>,
 }
 
 impl FakeProvider {
@@ -43,6 +44,7 @@ impl FakeProvider {
             startup: StartupTimes::default(),
             disk_use: std::sync::Mutex::default(),
             named: std::sync::Mutex::default(),
+            out_of_memory: std::sync::Mutex::default(),
         }
     }
 
@@ -71,6 +73,12 @@ impl FakeProvider {
         if let Some(sandbox) = self.find(id).await {
             sandbox.lock().await.stop().await;
         }
+    }
+
+    /// The same, for want of memory.
+    pub async fn run_out_of_memory(&self, id: WorkspaceId) {
+        self.out_of_memory.lock().expect("not poisoned").insert(id);
+        self.lose_sandbox(id).await;
     }
 
     /// The sandbox vanishes with its folder.
@@ -172,6 +180,10 @@ impl WorkspaceProvider for FakeProvider {
     async fn disk_use(&self, id: WorkspaceId) -> Result<Option<DiskUse>, ProviderError> {
         let used = *self.disk_use.lock().expect("not poisoned");
         self.faults.around(self.kind, Operation::Measure, id, async { Ok(used) }).await
+    }
+
+    async fn ended_for_want_of_memory(&self, id: WorkspaceId) -> bool {
+        self.out_of_memory.lock().expect("not poisoned").remove(&id)
     }
 
     async fn stop(&self, id: WorkspaceId) -> Result<(), ProviderError> {

@@ -59,13 +59,22 @@ pub(crate) enum Phase {
     /// Only the disk is there, or what runs stands still.
     Stopped,
     /// To be started again.
-    Resuming { replies: Vec<Reply>, after_loss: bool },
+    Resuming { replies: Vec<Reply>, after: Option<Loss> },
     /// Cannot be repaired; the reason is in the row.
     Failed,
     /// To be removed.
     Destroying { replies: Vec<Reply> },
     /// The row is gone.
     Gone,
+}
+
+/// How a sandbox came to be lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// It ran out of memory as a whole.
+    OutOfMemory,
+    /// Nobody knows.
+    Unexplained,
 }
 
 /// A request that interrupts what an actor is doing.
@@ -114,7 +123,7 @@ impl Actor {
                 Phase::Ready => self.ready().await,
                 Phase::Stopping { replies, mode } => self.stopping(replies, mode).await,
                 Phase::Stopped => self.idle(WorkspaceStatus::Stopped).await,
-                Phase::Resuming { replies, after_loss } => self.resuming(replies, after_loss).await,
+                Phase::Resuming { replies, after } => self.resuming(replies, after).await,
                 Phase::Failed => self.idle(WorkspaceStatus::Failed).await,
                 Phase::Destroying { replies } => self.destroying(replies).await,
                 Phase::Gone => break,
@@ -138,7 +147,7 @@ impl Actor {
                         }
                     }
                     Verdict::Begin => match self.claim_resume().await {
-                        Ok(()) => return Phase::Resuming { replies: vec![reply], after_loss: false },
+                        Ok(()) => return Phase::Resuming { replies: vec![reply], after: None },
                         Err(error) => answer([reply], Err(error)),
                     },
                     Verdict::AlreadySo => answer([reply], Ok(self.row())),

@@ -6,7 +6,7 @@ use emergent_provider::{ObservedState, ProviderError};
 use emergent_store::WorkspaceUpdate;
 use emergent_types::WorkspaceStatus;
 
-use super::{Actor, Phase, Request, answer};
+use super::{Actor, Loss, Phase, Request, answer};
 use crate::admission::{Verdict, Wish, judge};
 use crate::services::Guest;
 
@@ -84,7 +84,7 @@ impl Actor {
             let is_late = tokio::time::Instant::now() > deadline;
             match self.observed(&provider).await {
                 Ok(Some(ObservedState::Running)) if !is_late => {}
-                Ok(state) => return Some(self.sandbox_lost(state).await),
+                Ok(state) => return Some(self.sandbox_lost(&provider, state).await),
                 // Not knowing is no reason to tear anything down. Calls dial again when they come,
                 // and the next comparison with what exists looks after it again.
                 Err(error) if is_late => {
@@ -110,13 +110,23 @@ impl Actor {
         Ok(listed.iter().find(|sandbox| sandbox.id == self.id).map(|sandbox| sandbox.state))
     }
 
-    /// The sandbox is gone or mute. Its disk is worth one resume.
-    async fn sandbox_lost(&mut self, state: Option<ObservedState>) -> Phase {
+    /// The sandbox is gone or mute. Its disk is worth one resume, and another whenever it is clear
+    /// that what ran in it was too large and nothing is wrong with the sandbox.
+    async fn sandbox_lost(
+        &mut self,
+        provider: &std::sync::Arc<dyn emergent_provider::WorkspaceProvider>,
+        state: Option<ObservedState>,
+    ) -> Phase {
         self.presence.set_agent(None);
         if state.is_none() {
             return self.fail("sandbox_lost", "the sandbox and its disk are gone".to_owned()).await;
         }
-        if self.recovered_at.is_some_and(|then| then.elapsed() < HEALTHY_AFTER) {
+        let loss = match provider.ended_for_want_of_memory(self.id).await {
+            true => Loss::OutOfMemory,
+            false => Loss::Unexplained,
+        };
+        let was_recovered = self.recovered_at.is_some_and(|then| then.elapsed() < HEALTHY_AFTER);
+        if was_recovered && loss == Loss::Unexplained {
             let reason = "the sandbox was lost again right after it had been resumed".to_owned();
             return self.fail("sandbox_lost", reason).await;
         }
@@ -125,7 +135,7 @@ impl Actor {
             ..WorkspaceUpdate::to_status(WorkspaceStatus::Resuming)
         };
         self.record(update).await;
-        Phase::Resuming { replies: Vec::new(), after_loss: true }
+        Phase::Resuming { replies: Vec::new(), after: Some(loss) }
     }
 
     /// Like `interruptible`, but in `Ready` a stop leads out too.

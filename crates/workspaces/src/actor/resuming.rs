@@ -7,7 +7,7 @@ use emergent_types::WorkspaceStatus;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::{Actor, Interrupted, Phase, Reply, answer};
+use super::{Actor, Interrupted, Loss, Phase, Reply, answer};
 use crate::LifecycleError;
 
 impl Actor {
@@ -27,7 +27,7 @@ impl Actor {
         Ok(())
     }
 
-    pub(super) async fn resuming(&mut self, mut replies: Vec<Reply>, after_loss: bool) -> Phase {
+    pub(super) async fn resuming(&mut self, mut replies: Vec<Reply>, after: Option<Loss>) -> Phase {
         let id = self.id;
         let provider = match self.provider() {
             Ok(provider) => provider,
@@ -42,7 +42,7 @@ impl Actor {
             let client = client.clone();
             async move {
                 let failed = |reason: String| LifecycleError::Provider { id, reason };
-                if after_loss {
+                if after.is_some() {
                     // What is left of it may be mute rather than dead.
                     provider.stop(id).await.map_err(|error| failed(error.to_string()))?;
                 }
@@ -58,12 +58,9 @@ impl Actor {
             }
             Ok(Ok(sandbox)) => {
                 let mut warnings = sandbox.warnings;
-                if after_loss {
+                if let Some(loss) = after {
                     self.recovered_at = Some(Instant::now());
-                    warnings.push(format!(
-                        "the sandbox was lost and started again around its disk at {}: processes and /tmp are gone",
-                        rfc3339(emergent_store::now())
-                    ));
+                    warnings.push(loss.warning(emergent_store::now()));
                 }
                 self.presence.set_agent(Some(client));
                 self.presence.activity.note();
@@ -77,7 +74,7 @@ impl Actor {
                     ..WorkspaceUpdate::to_status(WorkspaceStatus::Ready)
                 };
                 self.record(update).await;
-                tracing::info!(workspace = %id, after_loss, "workspace {id} is ready again");
+                tracing::info!(workspace = %id, ?after, "workspace {id} is ready again");
                 answer(replies, Ok(self.row()));
                 Phase::Ready
             }
@@ -85,6 +82,21 @@ impl Actor {
                 answer(replies, Err(error.clone()));
                 self.fail("resume_failed", error.to_string()).await
             }
+        }
+    }
+}
+
+impl Loss {
+    /// What the user is told when the sandbox is back.
+    fn warning(self, now: OffsetDateTime) -> String {
+        let now = rfc3339(now);
+        match self {
+            Self::OutOfMemory => format!(
+                "oom_restarted: the whole sandbox ran out of memory and was started again around its disk at {now}: processes and /tmp are gone"
+            ),
+            Self::Unexplained => format!(
+                "the sandbox was lost and started again around its disk at {now}: processes and /tmp are gone"
+            ),
         }
     }
 }

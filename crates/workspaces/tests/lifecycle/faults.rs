@@ -31,6 +31,25 @@ async fn a_lost_sandbox_is_resumed_once() {
     installation.handle().destroy(id).await.unwrap();
 }
 
+/// A sandbox that ran out of memory says so, and may do so as often as it likes.
+#[tokio::test]
+async fn a_sandbox_without_memory_is_started_again_each_time() {
+    let installation = Installation::start().await;
+    let id = installation.create().await.id;
+    installation.sh(id, "echo kept > file").await;
+    for time in 1..=3 {
+        installation.provider.run_out_of_memory(id).await;
+        eventually("it says so", || async {
+            let row = installation.handle().get(id).await.unwrap();
+            let told = row.warnings.iter().filter(|warning| warning.starts_with("oom_restarted")).count();
+            row.status == WorkspaceStatus::Ready && told == time
+        })
+        .await;
+        assert_eq!(installation.sh(id, "cat file").await, "kept");
+    }
+    installation.handle().destroy(id).await.unwrap();
+}
+
 /// Without a disk there is nothing to resume.
 #[tokio::test]
 async fn a_sandbox_without_a_disk_fails_with_the_reason() {
