@@ -57,7 +57,7 @@ async fn end_namespace(grace: Duration) -> u32 {
     }
     let mut killed = 0;
     for _ in 0..50 {
-        match spawn_blocking(|| tree::kill_forking(foreign)).await {
+        match spawn_blocking(|| tree::kill_forking(None, foreign)).await {
             Ok(0) | Err(_) => break,
             Ok(number) => killed += number,
         }
@@ -127,7 +127,7 @@ pub(crate) fn end_below(grace: Duration, mut reap: impl FnMut()) {
     let everything = || if this.is_init() { tree::everyone() } else { tree::descendants(this) };
     for _ in 0..50 {
         reap();
-        if tree::kill_forking(everything) == 0 {
+        if tree::kill_forking(None, everything) == 0 {
             return;
         }
         std::thread::sleep(LOOK_INTERVAL);

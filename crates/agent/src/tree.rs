@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// `PF_KTHREAD` of the kernel's `sched.h`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -17,6 +17,7 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 pub(crate) struct Seen {
     pub(crate) pid: Pid,
     pub(crate) parent: i32,
+    pub(crate) group: i32,
     pub(crate) is_dead: bool,
     /// Memory that it has mapped and touched.
     pub(crate) resident_pages: u64,
@@ -39,6 +40,12 @@ pub(crate) fn everyone() -> Vec<Pid> {
     scan().into_iter().filter(|seen| !seen.is_dead && seen.pid != this).map(|seen| seen.pid).collect()
 }
 
+/// Whether a process has not ended yet.
+pub(crate) fn is_alive(pid: Pid) -> bool {
+    let stat = std::fs::read(format!("/proc/{}/stat", pid.as_raw_pid()));
+    stat.ok().and_then(|stat| parse_stat(pid, &stat)).is_some_and(|seen| !seen.is_dead)
+}
+
 /// Signals each; returns to how many it was delivered. One that ended since it was seen is
 /// not counted. Its number cannot have been given to another process in between unless the
 /// whole range of numbers was used up within the microseconds since the scan.
@@ -51,10 +58,17 @@ pub(crate) fn signal_all(pids: &[Pid], signal: Signal) -> u32 {
 /// only when a look around finds nobody who still runs is everyone killed. Stopped processes
 /// still count against the sandbox's process limit, so a fork bomb that has reached it finds
 /// no room while this goes on. Returns how many were killed.
-pub(crate) fn kill_forking(targets: impl Fn() -> Vec<Pid>) -> u32 {
+///
+/// `group` is a process group of theirs that is stopped first, at one stroke: most bombs are in one,
+/// and while they run, a look around takes seconds where processes are slow to be looked at.
+pub(crate) fn kill_forking(group: Option<Pid>, targets: impl Fn() -> Vec<Pid>) -> u32 {
     /// A bomb doubles at most about once per scan; after this many it is at any limit.
     const ROUNDS: usize = 32;
 
+    if let Some(group) = group {
+        // There may be nobody left in it.
+        let _ = kill_process_group(group, Signal::STOP);
+    }
     let mut stopped = HashSet::new();
     for _ in 0..ROUNDS {
         let fresh: Vec<Pid> = targets().into_iter().filter(|pid| stopped.insert(*pid)).collect();
@@ -107,10 +121,11 @@ fn parse_stat(pid: Pid, stat: &[u8]) -> Option<Seen> {
     let mut fields = rest.split_ascii_whitespace();
     let is_dead = matches!(fields.next()?, "Z" | "X");
     let parent = fields.next()?.parse().ok()?;
-    let flags: u64 = fields.nth(4)?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    let flags: u64 = fields.nth(3)?.parse().ok()?;
     let resident_pages = fields.nth(14).and_then(|pages| pages.parse().ok()).unwrap_or(0);
     // In a virtual machine the kernel's own threads are in the list too.
-    (flags & KERNEL_THREAD == 0).then_some(Seen { pid, parent, is_dead, resident_pages })
+    (flags & KERNEL_THREAD == 0).then_some(Seen { pid, parent, group, is_dead, resident_pages })
 }
 
 #[cfg(test)]
@@ -140,7 +155,8 @@ mod tests {
 
     #[test]
     fn the_dead_are_passed_through_and_not_counted() {
-        let seen = |number, parent, is_dead| Seen { pid: pid(number), parent, is_dead, resident_pages: 0 };
+        let seen =
+            |number, parent, is_dead| Seen { pid: pid(number), parent, group: 0, is_dead, resident_pages: 0 };
         let all =
             [seen(2, 1, false), seen(3, 2, true), seen(4, 3, false), seen(5, 1, false), seen(6, 6, false)];
         let mut found = below(pid(2), &all);

@@ -41,9 +41,8 @@ impl Condition {
     fn of(state: &ContainerState) -> Self {
         match Self::named(state.status.unwrap_or(ContainerStateStatusEnum::EMPTY).as_ref()) {
             Self::Ended { .. } => {
-                // Under runsc the Sentry is what is killed, and Docker sees the code of that.
-                let killed = state.oom_killed == Some(true) || state.exit_code == Some(137);
-                Self::Ended { out_of_memory: killed }
+                // Not by the exit code, which it also has when somebody inside kills init.
+                Self::Ended { out_of_memory: state.oom_killed == Some(true) }
             }
             other => other,
         }

@@ -110,6 +110,10 @@ impl WorkspaceProvider for GvisorProvider {
         self.host.disk_use(id).await
     }
 
+    async fn ended_for_want_of_memory(&self, id: WorkspaceId) -> bool {
+        self.host.ended_for_want_of_memory(id).await
+    }
+
     async fn list(&self) -> Result<Vec<ObservedSandbox>, ProviderError> {
         self.host.list().await
     }

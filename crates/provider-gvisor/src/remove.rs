@@ -23,6 +23,15 @@ impl Host {
         self.set_disk_aside(Operation::Stop, id).await
     }
 
+    /// See [`WorkspaceProvider::ended_for_want_of_memory`](emergent_provider::WorkspaceProvider::ended_for_want_of_memory).
+    pub(crate) async fn ended_for_want_of_memory(&self, id: WorkspaceId) -> bool {
+        let Ok(docker) = self.docker().await else { return false };
+        let seen = containers::look(&docker, &self.names.container(id)).await;
+        // Not knowing is no evidence.
+        let condition = seen.ok().flatten().map(|seen| seen.condition);
+        condition == Some(Condition::Ended { out_of_memory: true })
+    }
+
     /// See [`WorkspaceProvider::destroy`](emergent_provider::WorkspaceProvider::destroy).
     pub(crate) async fn destroy(&self, id: WorkspaceId) -> Result<(), ProviderError> {
         let docker = self.docker().await?;

@@ -1,7 +1,7 @@
 //! A running command and all that it started.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -68,6 +68,8 @@ pub(crate) struct Tree {
     /// Held while its number is used, so that it is not reaped and given away meanwhile.
     supervisor: Mutex<Option<Pid>>,
     gone: watch::Sender<bool>,
+    /// The command's own process, which leads a session and a process group; 0 before it runs.
+    command: AtomicI32,
     /// Whether this agent has sent it SIGKILL.
     killed_by_agent: AtomicBool,
     /// How many of its processes were seen to end by SIGKILL that was not this agent's.
@@ -81,6 +83,7 @@ impl Tree {
         Self {
             supervisor: Mutex::new(Some(supervisor)),
             gone: watch::Sender::new(false),
+            command: AtomicI32::new(0),
             killed_by_agent: AtomicBool::new(false),
             killed_by_others: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
@@ -98,6 +101,10 @@ impl Tree {
         self.killed_by_others.load(Ordering::Relaxed)
     }
 
+    pub(super) fn note_started(&self, command: i32) {
+        self.command.store(command, Ordering::Relaxed);
+    }
+
     pub(super) fn note_peak(&self, bytes: u64) {
         self.peak_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -111,9 +118,11 @@ impl Tree {
         if signal == Signal::KILL {
             self.killed_by_agent.store(true, Ordering::Relaxed);
         }
+        // Its number is not given away while its group or anything below the supervisor lives.
+        let group = Pid::from_raw(self.command.load(Ordering::Relaxed));
         self.blocking(move |supervisor| {
             if signal == Signal::KILL {
-                tree::kill_forking(|| tree::descendants(supervisor))
+                tree::kill_forking(group, || tree::descendants(supervisor))
             } else {
                 tree::signal_all(&tree::descendants(supervisor), signal)
             }

@@ -121,6 +121,9 @@ impl Living {
         let key = self.next.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(key, tree.clone());
         if let Some(first) = read_report(&mut incoming).await {
+            if let Report::Started { pid } = first {
+                tree.note_started(pid);
+            }
             // Nobody listens any more when the call was cancelled.
             let _ = outcome.send(first);
             if let Report::Started { pid } = first {

@@ -54,7 +54,7 @@ impl Abandoned {
         let Some(kill) = self.next.take_if(|kill| kill.at <= Instant::now()) else { return };
         let supervisors = supervisors();
         for supervisor in &supervisors {
-            tree::kill_forking(|| tree::descendants(*supervisor));
+            tree::kill_forking(None, || tree::descendants(*supervisor));
         }
         if !supervisors.is_empty() && kill.attempts_left > 0 {
             let at = Instant::now() + PAUSE;

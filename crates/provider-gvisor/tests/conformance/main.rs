@@ -1,5 +1,6 @@
 //! The provider over real runsc under a real Docker.
 
+mod memory;
 mod posture;
 
 use std::sync::Arc;

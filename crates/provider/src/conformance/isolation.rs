@@ -10,17 +10,19 @@ pub async fn the_host_is_not_visible(subject: &Subject) {
     let sandbox = subject.sandbox().await;
     let path = secret.path().display();
     assert_ne!(sandbox.run(&format!("cat {path}")).await.exit.code, 0, "the host's /tmp is visible");
-    for hidden in [
-        "/var/run/docker.sock",
-        "/run/docker.sock",
-        "/run/dbus",
-        "/root/.ssh",
-        "/root/.cargo",
-        "/etc/shadow",
-        "/etc/ssl/private",
-        "/boot/grub",
-    ] {
+    for hidden in
+        ["/var/run/docker.sock", "/run/docker.sock", "/run/dbus", "/root/.ssh", "/root/.cargo", "/boot/grub"]
+    {
         assert_ne!(sandbox.run(&format!("ls -d {hidden}")).await.exit.code, 0, "{hidden} is visible");
+    }
+    if subject.has_own_root().await {
+        // There is one, and it is another.
+        let own = std::fs::read_to_string("/etc/shadow").expect("as root");
+        assert_ne!(sandbox.sh("cat /etc/shadow").await, own.trim_end(), "the host's /etc/shadow is visible");
+    } else {
+        for hidden in ["/etc/shadow", "/etc/ssl/private"] {
+            assert_ne!(sandbox.run(&format!("ls -d {hidden}")).await.exit.code, 0, "{hidden} is visible");
+        }
     }
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     assert_ne!(sandbox.sh("cat /proc/sys/kernel/hostname").await, hostname.trim());
@@ -38,7 +40,12 @@ pub async fn the_host_is_not_visible(subject: &Subject) {
 /// Every namespace differs from the host's.
 pub async fn namespaces_are_its_own(subject: &Subject) {
     let sandbox = subject.sandbox().await;
+    let own_kernel = subject.has_own_kernel().await;
     for namespace in ["user", "mnt", "pid", "ipc", "uts", "cgroup", "net"] {
+        // Not every kernel has every kind.
+        if own_kernel && sandbox.run(&format!("readlink /proc/self/ns/{namespace}")).await.exit.code != 0 {
+            continue;
+        }
         let inside = sandbox.sh(&format!("readlink /proc/self/ns/{namespace}")).await;
         let outside = std::fs::read_link(format!("/proc/self/ns/{namespace}")).expect("readable");
         assert_ne!(inside, outside.display().to_string(), "the {namespace} namespace is the host's");
@@ -53,8 +60,12 @@ pub async fn privileges_are_few(subject: &Subject) {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.map(|value| value.trim().to_owned()).unwrap_or_else(|| panic!("no {name} in {status}"))
     };
-    assert_eq!(field("NoNewPrivs:"), "1");
-    assert_eq!(field("Seccomp:"), "2");
+    let own_kernel = subject.has_own_kernel().await;
+    if !own_kernel {
+        // What guards the host's kernel. Another one is its own guard.
+        assert_eq!(field("NoNewPrivs:"), "1");
+        assert_eq!(field("Seccomp:"), "2");
+    }
     let bounding = u64::from_str_radix(&field("CapBnd:"), 16).expect("hexadecimal");
     for (bit, name) in [
         (12, "NET_ADMIN"),
@@ -72,10 +83,8 @@ pub async fn privileges_are_few(subject: &Subject) {
         "mount -o remount,rw /usr",
         "umount /usr",
         "unshare -m true",
-        "unshare -U true",
         "mknod /tmp/disk b 7 0",
         "hostname changed",
-        "dmesg",
         "ip link add dummy0 type dummy",
         "echo 1 > /proc/sys/kernel/panic",
         "echo b > /proc/sysrq-trigger",
@@ -85,6 +94,10 @@ pub async fn privileges_are_few(subject: &Subject) {
         "nsenter -t 1 -m true",
     ] {
         assert_ne!(sandbox.run(command).await.exit.code, 0, "{command:?} works");
+    }
+    // Of one's own kernel they are harmless.
+    for command in ["unshare -U true", "dmesg"] {
+        assert!(own_kernel || sandbox.run(command).await.exit.code != 0, "{command:?} works");
     }
 }
 
@@ -119,7 +132,12 @@ pub async fn sandboxes_do_not_see_each_other(subject: &Subject) {
         .await
         .expect("starts");
     two.sh("! grep -l [u]nique-name /proc/[0-9]*/cmdline 2>/dev/null | grep -v /self/ | grep .").await;
-    for namespace in ["user", "mnt", "pid", "ipc", "uts", "net"] {
+    // Kernels of their own count from the same number.
+    let kinds: &[&str] = match subject.has_own_kernel().await {
+        true => &[],
+        false => &["user", "mnt", "pid", "ipc", "uts", "net"],
+    };
+    for namespace in kinds {
         let inside = |sandbox: &TestSandbox| {
             let command = format!("readlink /proc/self/ns/{namespace}");
             let client = sandbox.client.clone();
@@ -141,6 +159,7 @@ pub async fn system_folders_cannot_be_changed(subject: &Subject) {
     std::fs::set_permissions(victim.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
         .expect("chmod");
     let sandbox = subject.sandbox().await;
+    let own_root = subject.has_own_root().await;
     let path = victim.path().display();
     for command in [
         format!("echo x > {path}"),
@@ -151,13 +170,15 @@ pub async fn system_folders_cannot_be_changed(subject: &Subject) {
         format!("chmod 700 {path}"),
         format!("ln {path} /workspace/link && echo x > /workspace/link"),
         "touch /usr/local/emergent-new".to_owned(),
-        "echo x >> $(readlink /proc/1/exe)".to_owned(),
     ] {
-        assert_ne!(sandbox.run(&command).await.exit.code, 0, "{command:?} works");
+        // In a root of its own there may be files of these names.
+        let outcome = sandbox.run(&command).await;
+        assert!(own_root || outcome.exit.code != 0, "{command:?} works");
         let content = std::fs::read_to_string(victim.path()).expect("is still there");
         assert_eq!(content, "the host's", "changed by {command:?}");
     }
     assert!(!std::path::Path::new("/usr/local/emergent-new").exists());
+    assert_ne!(sandbox.run("echo x >> $(readlink /proc/1/exe)").await.exit.code, 0, "the agent can be changed");
     // The agent itself is there to be attacked, and what a developer needs is there to be used.
     sandbox.sh("test -r $(readlink /proc/1/exe)").await;
     sandbox.sh("bash --version >/dev/null && python3 --version >/dev/null && git --version >/dev/null").await;

@@ -11,7 +11,7 @@ use emergent_agent_client::{
     AgentClient, AgentDialer, AgentKey, AgentStream, CommandSpec, DialError, ExecOptions, ExecOutcome,
     Greeting,
 };
-use emergent_types::{ByteSize, Cpu, NetworkMode, ResourceLimits, WorkspaceId};
+use emergent_types::{ByteSize, Cpu, IsolationLevel, NetworkMode, ResourceLimits, WorkspaceId};
 
 use crate::{NamedDemands, ProviderError, Sandbox, SandboxSpec, WorkspaceProvider};
 
@@ -88,6 +88,17 @@ impl Subject {
                 eprintln!("clean-up of {id}: {error}");
             }
         }
+    }
+
+    /// Whether sandboxes have a root of their own, from an image: then what is theirs may have the names of
+    /// what is the host's.
+    pub(crate) async fn has_own_root(&self) -> bool {
+        self.provider.capabilities().await.base_image
+    }
+
+    /// Whether sandboxes have a kernel of their own, whose numbers and switches mean nothing to the host.
+    pub(crate) async fn has_own_kernel(&self) -> bool {
+        self.provider.capabilities().await.isolation > IsolationLevel::Container
     }
 
     /// A specification with a new id, which will be cleaned up.

@@ -23,8 +23,22 @@ pub(super) fn disperse() {
     let ours: HashSet<Pid> =
         seen.iter().map(|process| process.pid).filter(|pid| Looks::of(*pid).is_like(&own)).collect();
     if let Some(root) = largest(&seen, &ours) {
-        tree::kill_forking(|| members(&tree::scan(), root, &ours));
+        let group = common_group(&seen, &members(&seen, root, &ours), &ours);
+        tree::kill_forking(group, || members(&tree::scan(), root, &ours));
     }
+}
+
+/// The process group that most of them are in, unless one of ours is in it too.
+fn common_group(seen: &[Seen], members: &[Pid], ours: &HashSet<Pid>) -> Option<Pid> {
+    let members: HashSet<&Pid> = members.iter().collect();
+    let mut sizes: HashMap<i32, usize> = HashMap::new();
+    for process in seen.iter().filter(|process| members.contains(&process.pid)) {
+        *sizes.entry(process.group).or_default() += 1;
+    }
+    let has_ours =
+        |group: i32| seen.iter().any(|process| process.group == group && ours.contains(&process.pid));
+    let (group, _) = sizes.into_iter().max_by_key(|(group, size)| (*size, *group))?;
+    Pid::from_raw(group).filter(|_| !has_ours(group))
 }
 
 /// The process of ours that has the most foreign ones below it, with none of ours between.
@@ -66,7 +80,10 @@ mod tests {
 
     #[test]
     fn the_largest_tree_is_found_with_all_its_members() {
-        let seen = |number, parent, is_dead| Seen { pid: pid(number), parent, is_dead, resident_pages: 0 };
+        let seen = |number, parent, is_dead| {
+            let group = if number < 10 { 1 } else { number / 10 * 10 };
+            Seen { pid: pid(number), parent, group, is_dead, resident_pages: 0 }
+        };
         // 1 is init, 2 the agent, 3 and 4 supervisors.
         let all = [
             seen(1, 0, false),
@@ -86,9 +103,11 @@ mod tests {
         let mut found = members(&all, pid(4), &ours);
         found.sort_by_key(|pid| pid.as_raw_pid());
         assert_eq!(found, [pid(20), pid(22), pid(23)], "the dead are passed through");
+        assert_eq!(common_group(&all, &found, &ours), Some(pid(20)));
         let mut inherited = members(&all, pid(1), &ours);
         inherited.sort_by_key(|pid| pid.as_raw_pid());
         assert_eq!(inherited, [pid(30), pid(31)]);
+        assert_eq!(common_group(&all, &[pid(2), pid(3)], &ours), None, "our own is never stopped");
     }
 
     #[test]

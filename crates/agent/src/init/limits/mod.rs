@@ -25,6 +25,7 @@ use std::time::Instant;
 use rustix::process::{Signal, kill_process};
 
 use crate::agent::Limits;
+use crate::tree;
 
 use kills::Kills;
 use memory::Use;
@@ -83,18 +84,21 @@ impl Guard {
             return;
         }
         // What was killed gives its memory back little by little.
-        if self.struck.as_mut().is_some_and(|struck| struck.still_works(used, Instant::now())) {
-            return;
+        if let Some(struck) = &mut self.struck {
+            let is_dying = tree::is_alive(struck.pid);
+            if struck.still_works(used, Instant::now(), is_dying) {
+                return;
+            }
         }
         // Memory that was freed counts until gVisor has returned it; most of the time it is quicker.
         if used <= limit + URGENT_BYTES && memory::held().is_some_and(|held| held <= limit) {
             return;
         }
-        let Some(pid) = largest::foreign() else { return };
+        let Some(pid) = largest::foreign(limit) else { return };
         // Counted first: whoever sees the death finds it explained.
         self.kills.add();
         match kill_process(pid, Signal::KILL) {
-            Ok(()) => self.struck = Some(Struck::new(used, Instant::now())),
+            Ok(()) => self.struck = Some(Struck::new(pid, used, Instant::now())),
             Err(_) => self.kills.take_back(),
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
+
 use crate::agent::Limits;
 
 use super::memory::Use;
@@ -35,6 +37,8 @@ pub(super) fn pause(now: Use, limits: Limits) -> Duration {
 
 /// A kill whose memory is coming back.
 pub(super) struct Struck {
+    /// Who was killed.
+    pub(super) pid: Pid,
     lowest: u64,
     reached_at: Instant,
 }
@@ -43,19 +47,23 @@ impl Struck {
     /// How long the use may stand still before the next process is killed.
     const PATIENCE: Duration = Duration::from_millis(250);
 
+    /// The same while the killed process has not died: on a busy host that takes its time.
+    const PATIENCE_WITH_THE_DYING: Duration = Duration::from_secs(5);
+
     /// A use that grows by more than this is not the killed process's.
     const SOMEBODY_ELSE: u64 = 32 << 20;
 
-    pub(super) fn new(used: u64, now: Instant) -> Self {
-        Self { lowest: used, reached_at: now }
+    pub(super) fn new(pid: Pid, used: u64, now: Instant) -> Self {
+        Self { pid, lowest: used, reached_at: now }
     }
 
     /// Whether it is still worth waiting.
-    pub(super) fn still_works(&mut self, used: u64, now: Instant) -> bool {
+    pub(super) fn still_works(&mut self, used: u64, now: Instant, is_dying: bool) -> bool {
+        let patience = if is_dying { Self::PATIENCE_WITH_THE_DYING } else { Self::PATIENCE };
         if used < self.lowest {
-            *self = Self::new(used, now);
+            *self = Self::new(self.pid, used, now);
         }
-        used <= self.lowest + Self::SOMEBODY_ELSE && now.duration_since(self.reached_at) < Self::PATIENCE
+        used <= self.lowest + Self::SOMEBODY_ELSE && now.duration_since(self.reached_at) < patience
     }
 }
 
@@ -84,11 +92,12 @@ mod tests {
     fn one_kill_is_enough_while_memory_comes_back() {
         let start = Instant::now();
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
-        let mut struck = Struck::new(300 * MIB, start);
-        assert!(struck.still_works(305 * MIB, at(20)), "it has not died yet");
-        assert!(struck.still_works(290 * MIB, at(200)));
-        assert!(struck.still_works(290 * MIB, at(440)), "it fell a moment ago");
-        assert!(!struck.still_works(290 * MIB, at(451)), "it stands still");
-        assert!(!struck.still_works(323 * MIB, at(210)), "somebody else grows");
+        let mut struck = Struck::new(Pid::INIT, 300 * MIB, start);
+        assert!(struck.still_works(305 * MIB, at(20), false), "it has not died yet");
+        assert!(struck.still_works(290 * MIB, at(200), false));
+        assert!(struck.still_works(290 * MIB, at(440), false), "it fell a moment ago");
+        assert!(!struck.still_works(290 * MIB, at(451), false), "it stands still");
+        assert!(struck.still_works(290 * MIB, at(451), true), "nothing has been given back yet");
+        assert!(!struck.still_works(323 * MIB, at(210), false), "somebody else grows");
     }
 }
