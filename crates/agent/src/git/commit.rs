@@ -3,7 +3,12 @@
 //! Of named files exactly what is in the working tree now is committed, and nothing else: what
 //! else is staged stays staged. git does that by itself (`commit --only`) but for files it does
 //! not know yet, so those are made known first, and forgotten again when nothing comes of it.
+//!
+//! A merge is committed whole or not at all. When one is under way, the named files are committed
+//! with everything that is staged, as `commit --include` does it; which of them are resolved
+//! conflicts, [`conflicts`] finds out.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use emergent_protocol::v1;
@@ -11,11 +16,11 @@ use emergent_protocol::v1;
 use crate::error::CallError;
 use crate::exec::{Collected, Extras};
 
-use super::error::{GitError, complaint};
-use super::names;
+use super::error::GitError;
 use super::porcelain::{self, Entry, records, text};
 use super::program::{Call, Program};
 use super::status::{self, Untracked};
+use super::{conflicts, names};
 
 /// Who commits when neither the configuration nor the environment says it.
 const DEFAULT_NAME: &str = "user.name=Emergent Agent";
@@ -32,18 +37,15 @@ pub(super) async fn commit(
     check(&request)?;
     let specs = names::pathspecs("files", &request.files)?;
     let (before, _) = status::ask(program, Untracked::No).await?;
-    refuse_conflicts(&before)?;
+    conflicts::refuse_unresolved(program, &before, &specs).await?;
     let identity = missing_identity(program).await?;
     if request.all {
         program.ask(Call::write(&["add", "--all"])).await?;
         finish(program.run(commit_call(identity, request.message)).await?, program)?;
     } else {
-        let specs = with_sources_of_renames(specs, &request.files, &before);
         let new = make_known(program, &specs).await?;
-        let call = commit_call(identity, request.message)
-            .and(["--only", "--pathspec-from-file=-", "--pathspec-file-nul"])
-            .input(terminated(&specs));
-        let committed = program.run(call).await.and_then(|collected| finish(collected, program));
+        let renamed = sources_of_renames(program, &request.files, &before).await?;
+        let committed = commit_named(program, &specs, renamed, identity, request.message).await;
         if let Err(error) = committed {
             if !new.is_empty() {
                 // On a full disk this may fail too; why the commit did not come about is the answer.
@@ -69,20 +71,32 @@ fn check(request: &v1::GitCommitRequest) -> Result<(), GitError> {
     }
 }
 
-fn refuse_conflicts(status: &porcelain::Status) -> Result<(), GitError> {
-    let conflicts: Vec<String> = status
-        .entries
-        .iter()
-        .filter_map(|entry| match entry {
-            Entry::Conflict { path } => Some(text(path)),
-            _ => None,
-        })
-        .collect();
-    if conflicts.is_empty() {
-        return Ok(());
+/// Commits these files and nothing else, or a merge with these files.
+async fn commit_named(
+    program: &Program<'_>,
+    specs: &[String],
+    renamed: Vec<Vec<u8>>,
+    identity: Vec<&'static str>,
+    message: String,
+) -> Result<(), CallError> {
+    let named: Vec<Vec<u8>> = specs.iter().map(|spec| spec.clone().into_bytes()).collect();
+    let call = |how: &str, paths: &[Vec<u8>]| {
+        commit_call(identity.clone(), message.clone())
+            .and([how, "--pathspec-from-file=-", "--pathspec-file-nul"])
+            .input(terminated(paths))
+    };
+    let collected = program.run(call("--only", &[named.as_slice(), &renamed].concat())).await?;
+    let is_merge = String::from_utf8_lossy(&collected.stderr).contains("cannot do a partial commit");
+    if collected.status.code == 0 || !is_merge {
+        return finish(collected, program);
     }
-    let message = format!("{} files have conflicts that are not resolved", conflicts.len());
-    Err(GitError::failed_on(message, conflicts))
+    // Not every version tells by itself what it does not find.
+    let words = ["ls-files", "--error-unmatch", "--with-tree=HEAD", "-z", "--"];
+    let known = program.run(Call::read(&words).and(specs.iter().cloned())).await?;
+    if let Some(path) = unmatched(&String::from_utf8_lossy(&known.stderr)) {
+        return Err(CallError::NotFound { path: PathBuf::from(path), suggestions: Vec::new() });
+    }
+    finish(program.run(call("--include", &named)).await?, program)
 }
 
 /// The settings that are missing for git to know who commits.
@@ -123,25 +137,34 @@ fn commit_call(identity: Vec<&'static str>, message: String) -> Call {
 
 /// A file that was renamed in the index is one change with two paths: naming the new one names
 /// the old one too.
-fn with_sources_of_renames(specs: Vec<String>, files: &[String], before: &porcelain::Status) -> Vec<Vec<u8>> {
-    let mut all: Vec<Vec<u8>> = specs.into_iter().map(String::into_bytes).collect();
-    for entry in &before.entries {
-        let Entry::Changed { path, staged: Some(change), .. } = entry else { continue };
-        let named = files.iter().any(|file| file.trim_start_matches("./").as_bytes() == path);
-        if let (Some(old_path), "renamed", true) = (&change.old_path, change.kind, named) {
-            all.push([b":(top,literal)".as_slice(), old_path].concat());
+async fn sources_of_renames(
+    program: &Program<'_>,
+    files: &[String],
+    before: &porcelain::Status,
+) -> Result<Vec<Vec<u8>>, CallError> {
+    let renamed = before.entries.iter().filter_map(|entry| match entry {
+        Entry::Changed { path, staged: Some(change), .. } if change.kind == "renamed" => {
+            change.old_path.as_ref().map(|old_path| (path, old_path))
         }
+        _ => None,
+    });
+    let renamed: Vec<(&Vec<u8>, &Vec<u8>)> = renamed.collect();
+    if renamed.is_empty() {
+        return Ok(Vec::new());
     }
-    all
+    let prefix = program.line(Call::read(&["rev-parse", "--show-prefix"])).await?.unwrap_or_default();
+    let named: HashSet<Vec<u8>> =
+        files.iter().filter_map(|file| names::from_root(&prefix, file)).map(String::into_bytes).collect();
+    let sources = renamed.into_iter().filter(|(path, _)| named.contains(*path));
+    Ok(sources.map(|(_, old_path)| [names::FROM_ROOT.as_bytes(), old_path].concat()).collect())
 }
 
 /// Makes new files known without their content, and answers which those are.
-async fn make_known(program: &Program<'_>, specs: &[Vec<u8>]) -> Result<Vec<u8>, CallError> {
+async fn make_known(program: &Program<'_>, specs: &[String]) -> Result<Vec<u8>, CallError> {
     // Not every version lets this read its paths from a file, so they are arguments; their bytes
-    // are bounded, and those of renames are known to git anyway.
-    let named = specs.iter().filter_map(|spec| String::from_utf8(spec.clone()).ok());
+    // are bounded.
     let words = ["ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--"];
-    let listed = program.ask(Call::read(&words).and(named)).await?;
+    let listed = program.ask(Call::read(&words).and(specs.iter().cloned())).await?;
     if listed.cut {
         return Err(GitError::failed("too many new files to name; commit them with all: true").into());
     }
@@ -149,7 +172,7 @@ async fn make_known(program: &Program<'_>, specs: &[Vec<u8>]) -> Result<Vec<u8>,
         return Ok(Vec::new());
     }
     let literal: Vec<Vec<u8>> =
-        records(&listed.stdout).map(|path| [b":(top,literal)".as_slice(), path].concat()).collect();
+        records(&listed.stdout).map(|path| [names::FROM_ROOT.as_bytes(), path].concat()).collect();
     let words = ["add", "--intent-to-add", "--pathspec-from-file=-", "--pathspec-file-nul"];
     program.ask(Call::write(&words).input(terminated(&literal))).await?;
     Ok(listed.stdout)
@@ -177,9 +200,6 @@ fn finish(collected: Collected, program: &Program<'_>) -> Result<(), CallError> 
         1 if stderr.trim().is_empty() => Err(GitError::NothingToCommit.into()),
         _ => Err(match unmatched(&stderr) {
             Some(path) => CallError::NotFound { path: PathBuf::from(path), suggestions: Vec::new() },
-            None if stderr.contains("cannot do a partial commit") => {
-                GitError::failed(format!("{}; commit it with all: true", complaint(&collected.stderr))).into()
-            }
             None => program.failure(&collected),
         }),
     }
@@ -189,7 +209,7 @@ fn finish(collected: Collected, program: &Program<'_>) -> Result<(), CallError> 
 fn unmatched(stderr: &str) -> Option<String> {
     let (_, rest) = stderr.split_once("error: pathspec '")?;
     let (spec, _) = rest.split_once("' did not match any file")?;
-    let path = [":(top,literal)", ":(literal)"].iter().find_map(|magic| spec.strip_prefix(magic));
+    let path = [names::FROM_ROOT, names::LITERAL].iter().find_map(|magic| spec.strip_prefix(magic));
     Some(path.unwrap_or(spec).to_owned())
 }
 

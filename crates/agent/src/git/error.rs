@@ -69,7 +69,7 @@ pub(crate) enum GitError {
     Missing,
 }
 
-fn counted(files: usize) -> String {
+pub(super) fn counted(files: usize) -> String {
     if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 

@@ -17,12 +17,13 @@
 //! wrong bytes. They run as the account the request names, with nothing that a command of the
 //! bash tool would not have, and end with the action.
 //!
-//! **Paths** in requests and answers start at the root of the repository; requests may also name
-//! absolute ones.
+//! **Paths** in requests start at the folder that the request names, as they would for git run
+//! there, or are absolute. Those in answers start at the root of the repository.
 
 mod branch;
 mod checkout;
 mod commit;
+mod conflicts;
 mod diff;
 mod error;
 mod log;

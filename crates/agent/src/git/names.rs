@@ -55,8 +55,8 @@ fn is_deceptive(c: char) -> bool {
         || matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
 
-/// Paths as git takes them, without any pattern in them: absolute, or from the root of the
-/// repository.
+/// Paths as git takes them, without any pattern in them: absolute, or from the folder that git
+/// runs in.
 pub(super) fn pathspecs(field: &'static str, paths: &[String]) -> Result<Vec<String>, GitError> {
     if paths.iter().map(String::len).sum::<usize>() > MAX_PATH_BYTES {
         return Err(GitError::invalid(field, format!("{field} are more than {MAX_PATH_BYTES} bytes")));
@@ -68,8 +68,32 @@ fn pathspec(field: &'static str, path: &str) -> Result<String, GitError> {
     if path.is_empty() || path.contains('\0') {
         return Err(GitError::invalid(field, format!("{field}: {path:?} is not a path")));
     }
-    let magic = if path.starts_with('/') { ":(literal)" } else { ":(top,literal)" };
-    Ok(format!("{magic}{path}"))
+    Ok(format!("{LITERAL}{path}"))
+}
+
+/// What stands before a path that is nothing but a path.
+pub(super) const LITERAL: &str = ":(literal)";
+
+/// The same for one that starts at the root of the repository, as those that git prints.
+pub(super) const FROM_ROOT: &str = ":(top,literal)";
+
+/// Where a path from a folder of the repository is from its root; `prefix` is that folder. `None`
+/// when it is absolute or leads out.
+pub(super) fn from_root(prefix: &str, path: &str) -> Option<String> {
+    if path.starts_with('/') {
+        return None;
+    }
+    let mut parts = Vec::new();
+    for part in prefix.split('/').chain(path.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
 }
 
 #[cfg(test)]
@@ -134,17 +158,24 @@ mod tests {
         let specs = pathspecs("files", &paths).unwrap();
         assert_eq!(
             specs,
-            [
-                ":(top,literal)*.rs",
-                ":(top,literal):(exclude)x",
-                ":(top,literal)-x",
-                ":(literal)/abs",
-                ":(top,literal)a\nb"
-            ]
+            [":(literal)*.rs", ":(literal):(exclude)x", ":(literal)-x", ":(literal)/abs", ":(literal)a\nb"]
         );
         for bad in ["", "a\0b"] {
             assert!(pathspecs("files", &[bad.to_owned()]).is_err());
         }
         assert!(pathspecs("files", &["x".repeat(MAX_PATH_BYTES + 1)]).is_err());
+    }
+
+    #[test]
+    fn paths_from_a_folder() {
+        let check = |prefix: &str, path: &str, expect: Option<&str>| {
+            assert_eq!(from_root(prefix, path).as_deref(), expect, "{prefix} {path}");
+        };
+        check("", "./a//b/", Some("a/b"));
+        check("sub/", "a", Some("sub/a"));
+        check("sub/", "../a", Some("a"));
+        check("sub/", ".", Some("sub"));
+        check("sub/", "../../a", None);
+        check("sub/", "/a", None);
     }
 }

@@ -12,7 +12,7 @@ use crate::error::CallError;
 use crate::exec::{Collected, Extras, Plan, Step, collect};
 
 use super::error::{GitError, complaint};
-use super::space;
+use super::{names, space};
 
 /// Settings that win over every configuration file. An empty monitor is none in every version;
 /// `false` would be a program of that name for git before 2.36.
@@ -203,6 +203,9 @@ impl<'a> Program<'a> {
             return GitError::failed(format!("git was killed by signal {}", collected.status.signal)).into();
         }
         let said = String::from_utf8_lossy(&collected.stderr);
+        if let Some(path) = outside(&said) {
+            return CallError::NotFound { path: PathBuf::from(path), suggestions: Vec::new() };
+        }
         let message = complaint(&collected.stderr);
         if space::is_missing(&said, &self.folder) {
             return GitError::no_space(message, space::unwritten(&said)).into();
@@ -213,6 +216,13 @@ impl<'a> Program<'a> {
 
 fn is_no_repository(stderr: &[u8]) -> bool {
     String::from_utf8_lossy(stderr).lines().any(|line| line.starts_with("fatal: not a git repository"))
+}
+
+/// The path that leads out of the repository.
+fn outside(stderr: &str) -> Option<&str> {
+    let (_, rest) = stderr.split_once(names::LITERAL)?;
+    let (named, rest) = rest.split_once(": '")?;
+    rest.strip_prefix(named)?.starts_with("' is outside repository").then_some(named)
 }
 
 /// Whether this is an object's id, by SHA-1 or SHA-256.
@@ -232,5 +242,13 @@ mod tests {
         for seen in ["GIT_AUTHOR_NAME", "GIT_COMMITTER_DATE", "HOME", "PATH", "XDG_CONFIG_HOME"] {
             assert!(!is_hidden(seen), "{seen}");
         }
+    }
+
+    #[test]
+    fn a_path_that_leads_out() {
+        let stderr = "fatal: :(literal)../x: '../x' is outside repository at '/workspace'\n";
+        assert_eq!(outside(stderr), Some("../x"));
+        assert_eq!(outside("fatal: :(literal)x: 'y' is outside repository"), None);
+        assert_eq!(outside("fatal: not a git repository"), None);
     }
 }

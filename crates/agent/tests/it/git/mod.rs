@@ -5,6 +5,8 @@ mod checkout;
 mod commit;
 mod diff;
 mod hostile;
+mod merge;
+mod paths;
 mod status;
 
 use emergent_protocol::{FailureCode, v1};
