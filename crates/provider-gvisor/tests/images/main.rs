@@ -25,6 +25,7 @@ fn provider(docker: &TestDocker, data: &Path, installation: InstallationId) -> A
         engine: EngineAddress::new(docker.address()),
         runtime: Runtime::Runsc,
         default_image: DEFAULT_IMAGE.to_owned(),
+        egress_allow: Vec::new(),
     }))
 }
 
