@@ -6,8 +6,9 @@ use emergent_protocol::v1;
 
 use crate::{AgentClient, AgentError};
 
-/// How long an edit may take; files may be large, and edits of one file wait for each other.
-const EDIT_LIMIT: Duration = Duration::from_secs(600);
+/// How long an edit may take; files may be large, and edits of one file wait for each other. The
+/// agent stops working on one that is given up.
+const EDIT_LIMIT: Duration = Duration::from_secs(120);
 
 /// More than an agent of ours sends.
 const MAX_DIFF_BYTES: usize = 1 << 20;

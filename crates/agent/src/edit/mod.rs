@@ -34,7 +34,7 @@ pub use whole::{Applied, apply, diff};
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use emergent_protocol::v1;
 use rustix::fd::OwnedFd;
@@ -113,6 +113,10 @@ fn replace(
         replace_all: request.replace_all,
         fuzzy: request.mode() == v1::EditMode::Fuzzy,
     };
+    // It may have waited long for the edit before it.
+    if cancelled.load(Ordering::Relaxed) {
+        return Err(CallError::File { path: target, errno: Errno::CANCELED });
+    }
     let (file, stat) = files::open_regular(&target).map_err(files::with_near_names)?;
     let mut held = Vec::new();
     if u64::try_from(stat.st_size).unwrap_or(0) <= MAX_HELD_BYTES && read(&target, &file, &mut held)? {
