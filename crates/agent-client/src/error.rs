@@ -109,16 +109,19 @@ impl AgentError {
             };
         }
         let reason = bounded(status.message());
+        // What the agent says has no cause here. What has one was made up on this side because
+        // HTTP/2 itself broke, and its code is not the agent's word.
+        let is_said = std::error::Error::source(status).is_none();
         match status.code() {
-            Code::Unauthenticated | Code::PermissionDenied => Self::Refused { reason },
+            Code::Unauthenticated | Code::PermissionDenied if is_said => Self::Refused { reason },
             Code::Unavailable | Code::Cancelled | Code::Unknown => {
                 Self::Unreachable { reason: describe(status, reason), not_sent: was_not_sent(status) }
             }
-            Code::ResourceExhausted => {
+            Code::ResourceExhausted if is_said => {
                 Self::Failed { code: FailureCode::TooMany, message: reason, about: Box::default() }
             }
             // A sandbox may hold an agent that is older than this server.
-            Code::Unimplemented => Self::Unsupported { call },
+            Code::Unimplemented if is_said => Self::Unsupported { call },
             code => Self::malformed(call, format!("{code:?}: {reason}")),
         }
     }

@@ -2,6 +2,7 @@
 //! error where the answer makes no sense, and takes a bounded amount of memory.
 
 mod agent;
+mod headers;
 
 use std::time::Duration;
 
