@@ -86,7 +86,7 @@ pub(crate) enum CallError {
         errno: Errno,
     },
     /// A command could not be started.
-    #[error("{subject}: {step}: {errno}")]
+    #[error("{subject}: {step}: {errno}{}", way_out(*errno))]
     Launch {
         /// The folder, account or program that it failed on.
         subject: String,
@@ -173,6 +173,16 @@ impl CallError {
     }
 }
 
+/// What ends it when the sandbox has no room for another process, and so none for a `kill` either.
+fn way_out(errno: Errno) -> &'static str {
+    match errno {
+        Errno::AGAIN => {
+            "; too many processes run in the workspace: stopping and resuming it ends all of them"
+        }
+        _ => "",
+    }
+}
+
 /// What has to be said about lines that are close, besides the lines.
 fn looked_at(closest: &Closest) -> String {
     match closest.only_first {
@@ -247,5 +257,18 @@ impl From<CallError> for Status {
             _ => {}
         }
         code.status(failure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_sandbox_has_a_way_out() {
+        let launch = |errno| CallError::Launch { subject: "bash".to_owned(), step: Step::Fork, errno };
+        let message = launch(Errno::AGAIN).to_string();
+        assert!(message.contains("stopping and resuming it ends all of them"), "{message}");
+        assert!(!launch(Errno::NOMEM).to_string().contains("resuming"));
     }
 }

@@ -16,6 +16,8 @@ pub(super) fn not_found(path: &Path) -> CallError {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let names = std::fs::read_dir(folder).into_iter().flatten().take(LOOKED_AT);
     let names = names.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    // A link that leads nowhere is in the folder itself, and no help.
+    let names = names.filter(|name| *name != wanted);
     CallError::NotFound { path: path.to_owned(), suggestions: nearest(&wanted, names) }
 }
 
@@ -89,6 +91,17 @@ mod tests {
         check("abc", "", 3);
         check("kitten", "sitting", 3);
         check("ä", "a", 1);
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_no_help_to_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("nowhere", folder.path().join("link")).unwrap();
+        std::fs::write(folder.path().join("links"), "").unwrap();
+        let CallError::NotFound { suggestions, .. } = not_found(&folder.path().join("link")) else {
+            panic!()
+        };
+        assert_eq!(suggestions, ["links"]);
     }
 
     #[test]

@@ -32,7 +32,8 @@ pub(crate) async fn glob(
     let limit = limit_of(request.limit)?;
     let root = place(&shared.config.workspace, &request.path)?;
     searching(move |stop| {
-        let (root, pattern) = match split_absolute(&request.pattern) {
+        let written = without_dots(&request.pattern);
+        let (root, pattern) = match split_absolute(&written) {
             Some((root, pattern)) => {
                 // A pattern about nothing matches nothing; only a `path` must be there.
                 match rustix::fs::stat(&root) {
@@ -43,9 +44,9 @@ pub(crate) async fn glob(
                     _ => (root, pattern),
                 }
             }
-            None => (plain(&root), request.pattern.as_str()),
+            None => (plain(&root), written.as_str()),
         };
-        let pattern = Pattern::parse(pattern.trim_start_matches("./"), "pattern")?;
+        let pattern = Pattern::parse(pattern, "pattern")?;
         let mut newest = Newest { pattern: &pattern, limit, total: 0, heap: BinaryHeap::new() };
         if kind_at(&root)? == FileType::Directory {
             let hidden = pattern.names_dot;
@@ -58,6 +59,16 @@ pub(crate) async fn glob(
         Ok(newest.finish())
     })
     .await
+}
+
+/// The same pattern without the dots that mean the folder they stand in: no path that is found has
+/// any.
+fn without_dots(pattern: &str) -> String {
+    let mut pattern = pattern.trim_start_matches("./").to_owned();
+    while pattern.contains("/./") {
+        pattern = pattern.replace("/./", "/");
+    }
+    pattern
 }
 
 /// A pattern that begins with a slash: the folders that it names, and the rest.
@@ -129,6 +140,18 @@ impl Newest<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dot_between_slashes_is_nothing() {
+        for (pattern, expect) in [
+            ("././src/././main.rs", "src/main.rs"),
+            ("/a/./b/*", "/a/b/*"),
+            (".env", ".env"),
+            ("a/.b/c.", "a/.b/c."),
+        ] {
+            assert_eq!(without_dots(pattern), expect);
+        }
+    }
 
     #[test]
     fn absolute_patterns_begin_where_their_names_end() {
