@@ -11,7 +11,7 @@ use tracing::{Instrument, field};
 use uuid::Uuid;
 
 use crate::auth::Caller;
-use crate::errors::ErrorTrace;
+use crate::errors::{ErrorCode, ErrorTrace};
 use crate::metrics::names;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -83,7 +83,21 @@ fn note(response: &Response, elapsed: Duration, method: &'static str, route: Str
     let caller = response.extensions().get::<Caller>().map(|caller| field::display(caller.id()));
     let code = status.as_u16();
     match response.extensions().get::<ErrorTrace>() {
-        Some(ErrorTrace { code: error, cause }) if status.is_server_error() => {
+        // Whoever is in a sandbox could otherwise fill the log with errors that are none of the server's.
+        Some(ErrorTrace { code: error, cause }) if error.can_be_caused_by_a_guest() => {
+            let (error, cause) = (error.as_str(), cause.as_deref().unwrap_or("unknown"));
+            tracing::warn!(
+                status = code,
+                caller,
+                code = error,
+                cause,
+                duration_us,
+                "request failed in the sandbox: {error}: {cause}"
+            );
+        }
+        Some(ErrorTrace { code: error, cause })
+            if status.is_server_error() && *error != ErrorCode::NoSpace =>
+        {
             let (error, cause) = (error.as_str(), cause.as_deref().unwrap_or("unknown"));
             tracing::error!(
                 status = code,

@@ -29,6 +29,13 @@ macro_rules! error_codes {
     };
 }
 
+impl ErrorCode {
+    /// Whether what runs in a sandbox can bring this about, as often as it likes.
+    pub(crate) fn can_be_caused_by_a_guest(self) -> bool {
+        matches!(self, Self::AgentUnreachable | Self::AgentMisbehaved | Self::Timeout)
+    }
+}
+
 error_codes! {
     /// The request is not well-formed; `details.field` names what is wrong.
     InvalidRequest = BAD_REQUEST, "invalid_request";
@@ -162,6 +169,16 @@ mod tests {
         let texts: HashSet<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(texts.len(), ErrorCode::ALL.len());
         assert!(ErrorCode::ALL.is_sorted_by_key(|code| code.status()));
+    }
+
+    #[test]
+    fn what_a_guest_can_cause_is_no_fault_of_the_server() {
+        for code in [ErrorCode::AgentMisbehaved, ErrorCode::AgentUnreachable, ErrorCode::Timeout] {
+            assert!(code.can_be_caused_by_a_guest(), "{}", code.as_str());
+        }
+        for code in [ErrorCode::InternalError, ErrorCode::ProviderFailed, ErrorCode::StoreUnavailable] {
+            assert!(!code.can_be_caused_by_a_guest(), "{}", code.as_str());
+        }
     }
 
     #[test]
