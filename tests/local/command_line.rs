@@ -65,7 +65,22 @@ async fn a_workspace_from_create_to_rm() {
         list.stdout
     );
     let list = run(&["workspace", "list", "--json", "--status", "ready", "--limit", "1"]).await;
-    assert_eq!(serde_json::from_str::<Value>(&list.stdout).unwrap()["items"][0]["id"], id);
+    let list = serde_json::from_str::<Value>(&list.stdout).unwrap();
+    assert_eq!((&list["items"][0]["id"], &list["next_cursor"]), (&Value::from(id), &Value::Null));
+    let another = run(&["workspace", "create", "-q", "--memory", "128M"]).await;
+    for what in [["list", "--json", "--limit=1"].as_slice(), &["history", id, "--json", "--limit=1"]] {
+        let first = run(&[["workspace"].as_slice(), what].concat()).await;
+        let first = serde_json::from_str::<Value>(&first.stdout).unwrap();
+        assert_eq!(first["items"].as_array().map(Vec::len), Some(1), "{first}");
+        assert!(first["next_cursor"].is_string(), "there is more: {first}");
+    }
+    assert_eq!(run(&["workspace", "rm", another.stdout.trim()]).await.code, Some(0));
+    // A name that would clear the screen of whoever looks at it.
+    run(&["workspace", "exec", id, "--", "git init -q; echo x > $'\\e[2J'"]).await;
+    for look in [["read", id, "."], ["grep", id, "x"], ["glob", id, "*"], ["git", id, "status"]] {
+        let seen = run(&[["workspace"].as_slice(), &look].concat()).await;
+        assert!(seen.stdout.contains(r"\u{1b}[2J") && !seen.stdout.contains('\u{1b}'), "{look:?}: {seen:?}");
+    }
     let get = run(&["workspace", "get", id]).await;
     assert!(get.stdout.contains("container") && get.stdout.contains("warning"), "{}", get.stdout);
     let stop = run(&["--json", "workspace", "stop", id]).await;

@@ -248,7 +248,7 @@ async fn copies_processes_and_history() {
     let json = shell.server.command(&["--json", "workspace", "cp", &inside("tree/run"), &here("run")]).await;
     assert_eq!(serde_json::from_str::<Value>(&json.stdout).unwrap(), json!({"files": 1, "bytes": 19}));
     copies_lead_nowhere_else(&shell, folder.path()).await;
-    assert_eq!(cp(&here("a"), &here("b")).await.code, Some(1));
+    assert_eq!(cp(&here("a"), &here("b")).await.code, Some(2), "no workspace is named");
     assert_eq!(cp(&inside("missing"), &here("b")).await.code, Some(1));
 
     assert_eq!(shell.out("ps", &[]).await, "there are no background processes\n");

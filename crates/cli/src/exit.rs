@@ -10,6 +10,9 @@ pub(crate) enum Failure {
     /// A call to the server failed.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The arguments make no sense together; what is wrong with them.
+    #[error("{0}")]
+    Usage(&'static str),
     /// Anything else; the chain of causes tells.
     #[error(transparent)]
     Other(#[from] anyhow::Error),
@@ -31,6 +34,7 @@ impl Failure {
                     _ => 1,
                 }
             }
+            Self::Usage(_) => 2,
             Self::Client(_) | Self::Other(_) => 1,
         }
     }
@@ -74,6 +78,7 @@ mod tests {
         check(api(429, "limit_reached"), 6);
         check(api(503, "no_provider_available"), 6);
         check(api(500, "internal_error"), 1);
+        check(Failure::Usage("x"), 2);
         check(Failure::Other(anyhow::anyhow!("x")), 1);
     }
 }

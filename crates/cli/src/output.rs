@@ -107,8 +107,9 @@ impl Output {
             return self.note(&failure_json(failure).to_string());
         }
         match failure {
-            Failure::Client(error) => self.note(&format!("error: {error}")),
-            Failure::Other(error) => self.note(&format!("error: {error:#}")),
+            Failure::Client(error) => self.note(&format!("error: {}", shown(&error.to_string()))),
+            Failure::Usage(reason) => self.note(&format!("error: {reason}")),
+            Failure::Other(error) => self.note(&shown_lines(&format!("error: {error:#}"))),
         }
         if let Some(hint) = failure.hint() {
             self.note(&format!("hint: {hint}"));
@@ -128,6 +129,9 @@ fn failure_json(failure: &Failure) -> Value {
         Failure::Client(error) => {
             json!({ "error": { "code": "client_error", "message": error.to_string(), "details": {} } })
         }
+        Failure::Usage(reason) => {
+            json!({ "error": { "code": "usage", "message": reason, "details": {} } })
+        }
         Failure::Other(error) => {
             json!({ "error": { "code": "failed", "message": format!("{error:#}"), "details": {} } })
         }
@@ -142,9 +146,30 @@ fn write(to: &mut impl Write, bytes: &[u8]) {
     }
 }
 
+/// A name or a message that somebody else chose, as it can be shown: what a terminal would take
+/// for a command, and what would look like another line, is written out.
+pub(crate) fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_command(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// The same for a text that may have lines.
+fn shown_lines(text: &str) -> String {
+    text.split('\n').map(shown).collect::<Vec<_>>().join("\n")
+}
+
+/// Control characters, and those that turn the direction of what follows.
+pub(crate) fn is_command(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// A table with a head.
 pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
+    let rows = rows.into_iter().map(|row| row.iter().map(|cell| shown(cell)).collect::<Vec<_>>());
     table.load_preset(presets::NOTHING).set_header(head).add_rows(rows);
     trimmed(&table)
 }
@@ -154,7 +179,7 @@ pub(crate) fn fields(rows: impl IntoIterator<Item = (&'static str, String)>) -> 
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
-        .add_rows(rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]));
+        .add_rows(rows.into_iter().map(|(name, value)| vec![name.to_owned(), shown(&value)]));
     trimmed(&table)
 }
 
@@ -165,6 +190,16 @@ fn trimmed(table: &Table) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_no_command_to_a_terminal() {
+        assert_eq!(shown("ä b/\u{1f600}"), "ä b/\u{1f600}");
+        assert_eq!(shown("a\u{1b}[2J\r\nb\u{9b}31m\u{202e}"), r"a\u{1b}[2J\r\nb\u{9b}31m\u{202e}");
+        assert_eq!(shown_lines("a\u{7}\nb"), "a\\u{7}\nb");
+        let row = ["a\u{1b}]0;x\u{7}".to_owned()].to_vec();
+        assert_eq!(table(&["NAME"], [row.clone()]), "NAME\na\\u{1b}]0;x\\u{7}");
+        assert_eq!(fields([("error", row[0].clone())]), "error  a\\u{1b}]0;x\\u{7}");
+    }
 
     #[test]
     fn tables_are_plain() {

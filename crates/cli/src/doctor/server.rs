@@ -20,7 +20,7 @@ pub(super) async fn check(common: &CommonArguments) -> Finding {
             Finding::ok(NAME, format!("{url}, providers: {}", states.join(", ")))
         }
         // Looking at a machine before the first start is what this is for.
-        Err(Failure::Client(ClientError::Unreachable { .. }) | Failure::Other(_)) => {
+        Err(Failure::Client(ClientError::Unreachable { .. }) | Failure::Usage(_) | Failure::Other(_)) => {
             Finding::ok(NAME, "not running; `emergent serve` starts it")
         }
         Err(Failure::Client(error)) => Finding::warning(

@@ -11,7 +11,7 @@ use emergent_types::WorkspaceId;
 
 use super::view::minute;
 use crate::exit::Failure;
-use crate::output::Output;
+use crate::output::{Output, shown};
 
 /// Before the first commit there is none, not even the one that is checked out.
 const NO_BRANCHES: &str = "there are no branches yet";
@@ -131,36 +131,40 @@ impl Git {
 }
 
 fn status(status: &GitStatus) -> String {
-    let branch = status.branch.as_deref().unwrap_or("(no branch)");
+    let branch = shown(status.branch.as_deref().unwrap_or("(no branch)"));
     let mut lines = vec![match &status.upstream {
-        Some(upstream) => format!("## {branch}...{upstream} +{} -{}", status.ahead, status.behind),
+        Some(upstream) => {
+            format!("## {branch}...{} +{} -{}", shown(upstream), status.ahead, status.behind)
+        }
         None => format!("## {branch}"),
     }];
     let change = |place: &str, change: &GitChange| match &change.old_path {
-        Some(old) => format!("{place} {}: {old} -> {}", change.change, change.path),
-        None => format!("{place} {}: {}", change.change, change.path),
+        Some(old) => {
+            format!("{place} {}: {} -> {}", change.change, shown(old), shown(&change.path))
+        }
+        None => format!("{place} {}: {}", change.change, shown(&change.path)),
     };
     lines.extend(status.staged.iter().map(|staged| change("staged  ", staged)));
     lines.extend(status.unstaged.iter().map(|unstaged| change("unstaged", unstaged)));
-    lines.extend(status.conflicts.iter().map(|path| format!("conflict: {path}")));
-    lines.extend(status.untracked.iter().map(|path| format!("untracked: {path}")));
+    lines.extend(status.conflicts.iter().map(|path| format!("conflict: {}", shown(path))));
+    lines.extend(status.untracked.iter().map(|path| format!("untracked: {}", shown(path))));
     lines.join("\n")
 }
 
 fn commit(commit: &GitCommit) -> String {
     let short = commit.commit.get(..12).unwrap_or(&commit.commit);
-    format!("{short} {} {}: {}", minute(commit.date), commit.author.name, commit.subject)
+    format!("{short} {} {}: {}", minute(commit.date), shown(&commit.author.name), shown(&commit.subject))
 }
 
 fn branches(list: &GitBranches) -> Vec<String> {
     let mark = |name: &String| if list.current.as_ref() == Some(name) { "*" } else { " " };
-    list.branches.iter().map(|name| format!("{} {name}", mark(name))).collect()
+    list.branches.iter().map(|name| format!("{} {}", mark(name), shown(name))).collect()
 }
 
 fn checked_out(now: &GitCheckedOut) -> String {
     let commit = now.commit.as_deref().unwrap_or("no commit yet");
     match &now.branch {
-        Some(branch) => format!("{branch} ({commit})"),
+        Some(branch) => format!("{} ({commit})", shown(branch)),
         None => commit.to_owned(),
     }
 }

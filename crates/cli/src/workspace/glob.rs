@@ -7,7 +7,7 @@ use emergent_client::{Client, GlobRequest};
 use emergent_types::WorkspaceId;
 
 use crate::exit::Failure;
-use crate::output::Output;
+use crate::output::{Output, shown};
 
 #[derive(Debug, Args)]
 pub(crate) struct Glob {
@@ -35,7 +35,9 @@ impl Glob {
             include_ignored: self.include_ignored,
         };
         let answer = client.glob(self.id, &request).await?;
-        output.list(&answer, "no file looks like this", |answer| answer.files.clone());
+        output.list(&answer, "no file looks like this", |answer| {
+            answer.files.iter().map(|file| shown(file)).collect()
+        });
         if answer.truncated {
             output.hint("there are more; --limit shows more of them");
         }

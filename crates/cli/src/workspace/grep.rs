@@ -7,7 +7,7 @@ use emergent_client::{Client, GrepAnswer, GrepMatch, GrepOutputMode, GrepRequest
 use emergent_types::WorkspaceId;
 
 use crate::exit::Failure;
-use crate::output::Output;
+use crate::output::{Output, shown};
 
 #[derive(Debug, Args)]
 pub(crate) struct Grep {
@@ -71,28 +71,38 @@ impl Grep {
     }
 }
 
-/// As ripgrep prints it: a colon after a line that matches, a dash after one beside it.
+/// As ripgrep prints it: a colon after a line that matches, a dash after one beside it. The lines
+/// themselves are content, and stay as they are.
 fn lines(answer: &GrepAnswer) -> Vec<String> {
-    let counts = answer.counts.iter().flatten().map(|count| format!("{}:{}", count.file, count.count));
-    let files = answer.files.iter().flatten().cloned();
+    let counts =
+        answer.counts.iter().flatten().map(|count| format!("{}:{}", shown(&count.file), count.count));
+    let files = answer.files.iter().flatten().map(|file| shown(file));
     let matches = answer.matches.iter().flatten().flat_map(with_context);
     matches.chain(files).chain(counts).collect()
 }
 
 fn with_context(found: &GrepMatch) -> Vec<String> {
+    let file = shown(&found.file);
     let first = found.line.saturating_sub(found.before.len() as u64);
-    let beside = |(number, text): (u64, &String)| format!("{}-{number}-{text}", found.file);
+    let beside = |(number, text): (u64, &String)| format!("{file}-{number}-{text}");
     let text_lines = found.text.split('\n').count() as u64;
     let before = (first..).zip(&found.before).map(beside);
     let after = (found.line + text_lines..).zip(&found.after).map(beside);
     let own = (found.line..).zip(found.text.split('\n'));
-    let own = own.map(|(number, text)| format!("{}:{number}:{text}", found.file));
+    let own = own.map(|(number, text)| format!("{file}:{number}:{text}"));
     before.chain(own).chain(after).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_name_is_no_command() {
+        let file = "\u{1b}[2J".to_owned();
+        let found = GrepMatch { file, line: 1, text: "x".to_owned(), before: Vec::new(), after: Vec::new() };
+        assert_eq!(with_context(&found), [r"\u{1b}[2J:1:x"]);
+    }
 
     #[test]
     fn numbers_count_on_around_a_match() {

@@ -32,7 +32,7 @@ pub(crate) struct History {
 
 impl History {
     pub(super) async fn run(self, client: &Client, output: Output) -> Result<ExitCode, Failure> {
-        let list = AuditList { items: self.collect(client).await?, next_cursor: None };
+        let list = self.collect(client).await?;
         output.result(&list, |list| match list.items.as_slice() {
             [] => "nothing was done in it".to_owned(),
             items => rows(items),
@@ -40,7 +40,7 @@ impl History {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn collect(&self, client: &Client) -> Result<Vec<AuditEntry>, Failure> {
+    async fn collect(&self, client: &Client) -> Result<AuditList, Failure> {
         let mut found = Vec::new();
         let mut cursor = None;
         while found.len() < self.limit {
@@ -54,12 +54,12 @@ impl History {
             };
             let page = client.audit(&request).await?;
             found.extend(page.items);
-            match page.next_cursor {
-                Some(next) => cursor = Some(next),
-                None => break,
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
             }
         }
-        Ok(found)
+        Ok(AuditList { items: found, next_cursor: cursor })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use emergent_client::{Client, ListWorkspaces, Workspace, WorkspaceList};
+use emergent_client::{Client, ListWorkspaces, WorkspaceList};
 use emergent_types::{ProviderKind, WorkspaceStatus};
 
 use super::view;
@@ -29,8 +29,7 @@ pub(crate) struct List {
 
 impl List {
     pub(super) async fn run(self, client: &Client, output: Output) -> Result<ExitCode, Failure> {
-        let workspaces = self.collect(client).await?;
-        let list = WorkspaceList { items: workspaces, next_cursor: None };
+        let list = self.collect(client).await?;
         output.result(&list, |list| match list.items.as_slice() {
             [] => "there are no workspaces".to_owned(),
             items => view::rows(items),
@@ -38,27 +37,28 @@ impl List {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn collect(&self, client: &Client) -> Result<Vec<Workspace>, Failure> {
+    async fn collect(&self, client: &Client) -> Result<WorkspaceList, Failure> {
         let limit = self.limit.unwrap_or(usize::MAX);
         let mut found = Vec::new();
         let mut cursor = None;
         while found.len() < limit {
+            // No more than is shown, so that the cursor says where the rest begins.
+            let wanted = u32::try_from(limit - found.len()).unwrap_or(u32::MAX);
             let page = client
                 .list(&ListWorkspaces {
                     status: self.status,
                     provider: self.provider,
-                    limit: Some(PAGE),
+                    limit: Some(wanted.min(PAGE)),
                     cursor: cursor.take(),
                     ..ListWorkspaces::default()
                 })
                 .await?;
             found.extend(page.items);
-            match page.next_cursor {
-                Some(next) => cursor = Some(next),
-                None => break,
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
             }
         }
-        found.truncate(limit);
-        Ok(found)
+        Ok(WorkspaceList { items: found, next_cursor: cursor })
     }
 }

@@ -8,7 +8,7 @@ use emergent_types::WorkspaceId;
 
 use super::view::minute;
 use crate::exit::Failure;
-use crate::output::{Output, table};
+use crate::output::{Output, is_command, table};
 
 #[derive(Debug, Args)]
 pub(crate) struct Ps {
@@ -80,7 +80,7 @@ fn rows(list: &ProcessList) -> String {
 /// The beginning of a text, on one line.
 pub(super) fn one_line(text: &str) -> String {
     const SHOWN: usize = 80;
-    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN + 1).collect();
+    let flat: String = text.chars().map(|c| if is_command(c) { ' ' } else { c }).take(SHOWN + 1).collect();
     match flat.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &flat[..end]),
         None => flat,

@@ -7,7 +7,7 @@ use emergent_client::{Client, ReadAnswer, ReadRequest};
 use emergent_types::WorkspaceId;
 
 use crate::exit::Failure;
-use crate::output::Output;
+use crate::output::{Output, shown};
 
 #[derive(Debug, Args)]
 pub(crate) struct Read {
@@ -29,8 +29,8 @@ impl Read {
         let answer = client.read(self.id, &request).await?;
         output.list(&answer, "there is nothing in it", |answer| match answer {
             ReadAnswer::Text { content, .. } => content.lines().map(str::to_owned).collect(),
-            ReadAnswer::Directory { entries, .. } => entries.clone(),
-            ReadAnswer::Binary { size, mime } => vec![format!("{mime}, {size} bytes")],
+            ReadAnswer::Directory { entries, .. } => entries.iter().map(|name| shown(name)).collect(),
+            ReadAnswer::Binary { size, mime } => vec![format!("{}, {size} bytes", shown(mime))],
         });
         note_the_rest(&answer, output);
         Ok(ExitCode::SUCCESS)

@@ -70,7 +70,7 @@ impl Cp {
         match (self.from, self.to) {
             (Place::Here(from), Place::In(id, to)) => copy.upload(id, from, to).await?,
             (Place::In(id, from), Place::Here(to)) => copy.download(id, from, to).await?,
-            _ => return Err(anyhow!("one of the two must be ID:PATH, and the other a path here").into()),
+            _ => return Err(Failure::Usage("one of the two must be ID:PATH, and the other a path here")),
         }
         copy.progress.finish();
         for path in &copy.copied.left_out {
