@@ -31,6 +31,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const FOLDERS: [&str; 11] =
     ["workspace", "home", "root", "etc", "opt", "srv", "mnt", "var", "usr", "app", "data"];
 
+/// Beside a disk: whom its workspace asks for names.
+const RESOLVERS: &str = "resolv.conf";
+
 /// Where things are.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
@@ -43,10 +46,8 @@ impl Layout {
         Self { base: data_dir.join("containers"), provider }
     }
 
-    /// May be a link of the administrator's to another disk.
     pub(crate) fn images(&self) -> PathBuf {
-        let folder = self.base.join("images");
-        folder.canonicalize().unwrap_or(folder)
+        self.base.join("images")
     }
 
     fn templates(&self) -> PathBuf {
@@ -134,7 +135,7 @@ impl Host {
         nameservers: &[IpAddr],
     ) -> Result<Mount, ProviderError> {
         let content: String = nameservers.iter().map(|address| format!("nameserver {address}\n")).collect();
-        let path = self.layout.disk(id).join("resolv.conf");
+        let path = self.layout.disk(id).join(RESOLVERS);
         tokio::fs::write(&path, content)
             .await
             .map_err(|error| self.step(operation, id, "file of nameservers", error))?;
@@ -167,7 +168,16 @@ impl Host {
         id: WorkspaceId,
     ) -> Result<(), ProviderError> {
         let folder = self.layout.disk(id);
-        self.on_disk(operation, id, "remove the disk", move || LayeredDisk::remove_folder(&folder)).await
+        self.on_disk(operation, id, "remove the disk", move || {
+            let resolvers = folder.join(RESOLVERS);
+            match std::fs::remove_file(&resolvers) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(DiskError::Step { step: "file of nameservers", path: resolvers, error })
+                }
+                _ => LayeredDisk::remove_folder(&folder),
+            }
+        })
+        .await
     }
 
     /// The workspaces that have something here, whole or not.

@@ -29,6 +29,9 @@ use crate::host::Host;
 use engine_network::{EngineNetwork, UnfitNetwork};
 use helper::HelperError;
 
+/// Providers of one installation share the network, and make it one after the other.
+static SETTING_UP: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// How often a helper is sent to look at rules that this process cannot see.
 const HELPER_LOOKS_EVERY: Duration = Duration::from_secs(300);
 
@@ -200,6 +203,7 @@ impl Host {
     }
 
     async fn set_up_internet(&self, docker: &Docker) -> Result<Guarded, NoInternet> {
+        let _alone = SETTING_UP.lock().await;
         let may_be_here = self.engine.address().socket().is_some() && rustix::process::geteuid().is_root();
         if may_be_here && let Some(guarded) = self.set_up_here(docker).await? {
             return Ok(guarded);

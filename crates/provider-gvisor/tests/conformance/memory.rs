@@ -86,29 +86,6 @@ fn a_killed_init_is_no_want_of_memory() {
     });
 }
 
-/// Who gets around the limit of an account is ended with everything it started.
-#[test]
-fn a_bomb_in_a_user_namespace_is_dispersed() {
-    check(async |subject| {
-        let sandbox = subject.sandbox().await;
-        sandbox.client.start_process(&CommandSpec::shell("sleep 600")).await.expect("starts");
-        let bomb = "unshare --user bash -c 'bomb() { bomb | bomb & }; bomb'; sleep 600";
-        sandbox.client.start_process(&CommandSpec::shell(bomb)).await.expect("starts");
-        let started = Instant::now();
-        loop {
-            let listed = sandbox.client.list_processes().await.expect("lists");
-            if listed.iter().any(|process| process.exit.is_some()) {
-                break;
-            }
-            assert!(started.elapsed() < Duration::from_secs(120), "it still runs: {listed:?}");
-            tokio::time::sleep(Duration::from_millis(500)).await;
-        }
-        let listed = sandbox.client.list_processes().await.expect("lists");
-        assert_eq!(listed.iter().filter(|process| process.exit.is_none()).count(), 1, "{listed:?}");
-        assert_eq!(sandbox.sh("echo alive").await, "alive");
-    });
-}
-
 /// Docker hears of the end a moment after the stream has broken.
 async fn told_of_memory(subject: &Subject, sandbox: &TestSandbox) {
     let deadline = Instant::now() + Duration::from_secs(10);

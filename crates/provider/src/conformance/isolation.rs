@@ -83,7 +83,8 @@ pub async fn privileges_are_few(subject: &Subject) {
         "mount -o remount,rw /usr",
         "umount /usr",
         "unshare -m true",
-        "mknod /tmp/disk b 7 0",
+        // A kernel of its own may let it be made, for nothing.
+        "mknod /tmp/disk b 7 0 && head -c 1 /tmp/disk",
         "hostname changed",
         "ip link add dummy0 type dummy",
         "echo 1 > /proc/sys/kernel/panic",
@@ -178,7 +179,11 @@ pub async fn system_folders_cannot_be_changed(subject: &Subject) {
         assert_eq!(content, "the host's", "changed by {command:?}");
     }
     assert!(!std::path::Path::new("/usr/local/emergent-new").exists());
-    assert_ne!(sandbox.run("echo x >> $(readlink /proc/1/exe)").await.exit.code, 0, "the agent can be changed");
+    assert_ne!(
+        sandbox.run("echo x >> $(readlink /proc/1/exe)").await.exit.code,
+        0,
+        "the agent can be changed"
+    );
     // The agent itself is there to be attacked, and what a developer needs is there to be used.
     sandbox.sh("test -r $(readlink /proc/1/exe)").await;
     sandbox.sh("bash --version >/dev/null && python3 --version >/dev/null && git --version >/dev/null").await;

@@ -105,18 +105,6 @@ impl TestDocker {
             .expect("a temporary folder can be made")
     }
 
-    /// The data folder of a new server that finds images unpacked by earlier ones: unpacking takes
-    /// longer than most tests.
-    pub fn data_folder(&self) -> tempfile::TempDir {
-        let folder = self.folder();
-        let (own, all) = (folder.path().join("containers"), self.shared.join("images"));
-        std::fs::create_dir_all(&all)
-            .and_then(|()| std::fs::create_dir(&own))
-            .and_then(|()| std::os::unix::fs::symlink(&all, own.join("images")))
-            .expect("a temporary folder can be written to");
-        folder
-    }
-
     /// For whoever starts tests that are to use this one: what they must find in their environment.
     pub fn variables(&self) -> [(&'static str, String); 2] {
         [(ADDRESS, self.address.clone()), (SHARED, self.shared.display().to_string())]
