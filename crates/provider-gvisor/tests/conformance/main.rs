@@ -17,7 +17,7 @@ async fn subject() -> Subject {
 
 /// Sandboxes of that Docker's under that runtime.
 fn subject_with(docker: TestDocker, runtime: Runtime) -> Subject {
-    let data = docker.folder();
+    let data = docker.data_folder();
     let provider = GvisorProvider::new(Options {
         data_dir: data.path().to_owned(),
         installation: InstallationId::generate(),

@@ -25,7 +25,7 @@ struct Host {
 
 impl Host {
     fn new(docker: TestDocker) -> Self {
-        let data = docker.folder();
+        let data = docker.data_folder();
         Self::of(InstallationId::generate(), Arc::new(docker), Arc::new(data))
     }
 

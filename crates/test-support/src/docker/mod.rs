@@ -5,6 +5,7 @@ mod image;
 mod programs;
 mod remains;
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -103,6 +104,22 @@ impl TestDocker {
             .prefix("data-")
             .tempdir_in(&self.shared)
             .expect("a temporary folder can be made")
+    }
+
+    /// The data folder of a new server that finds images unpacked by earlier ones: unpacking takes
+    /// longer than most tests.
+    pub fn data_folder(&self) -> tempfile::TempDir {
+        let folder = self.folder();
+        let (own, all) = (folder.path().join("containers"), self.shared.join("images"));
+        let mut private = std::fs::DirBuilder::new();
+        private.mode(0o700);
+        private
+            .recursive(true)
+            .create(&all)
+            .and_then(|()| private.create(&own))
+            .and_then(|()| std::os::unix::fs::symlink(&all, own.join("images")))
+            .expect("a temporary folder can be written to");
+        folder
     }
 
     /// For whoever starts tests that are to use this one: what they must find in their environment.
