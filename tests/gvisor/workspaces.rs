@@ -4,7 +4,8 @@ use serde_json::json;
 
 use crate::host::Host;
 
-/// Proves: GVIS-01, GVIS-04, GVIS-05, GVIS-06, GVIS-07, GVIS-08, GVIS-14, MIGR-1.5
+/// Proves: GVIS-01, GVIS-04, GVIS-05, GVIS-06, GVIS-07, GVIS-08, GVIS-11, MIGR-1.5
+/// Proves: DESIGN-1.4, DESIGN-7.7, RISK-E2B-4
 #[tokio::test]
 async fn gvisor_is_what_one_gets() {
     let host = Host::start().await;
@@ -36,6 +37,11 @@ async fn gvisor_is_what_one_gets() {
 
     let volume = format!("agent-workspace-{}", made["id"].as_str().unwrap());
     assert!(host.docker(&["volume", "ls", "-q"]).lines().any(|name| name == volume));
+    // Of the 128 MiB that it may use, all of it can be, and no more.
+    let full = host
+        .tool(&made, "bash", json!({"command": "head -c 200000000 /dev/zero > big; rm big; exit 9"}))
+        .await;
+    assert!(full["stderr"].as_str().unwrap().contains("No space left on device"), "{full}");
     host.bash(&made, "echo kept > /workspace/file; echo home > /home/file; echo root > /opt/file").await;
     host.post(&made, "stop").await;
     let ours = format!("label=emergent.workspace={}", made["id"].as_str().unwrap());
