@@ -11,12 +11,12 @@ use super::memory::Use;
 /// Between two looks where memory is in short supply. A look costs some 150 µs with the waking.
 const SHORTEST: Duration = Duration::from_millis(20);
 
-/// Between two looks where there is plenty: four a second cost an idle sandbox nothing that could be
-/// measured.
+/// Between two looks where there is plenty: what four a second cost is less than the use of an idle sandbox
+/// varies by.
 const LONGEST: Duration = Duration::from_millis(250);
 
 /// The fastest that memory is expected to be taken, per millisecond. Under gVisor every touch of new
-/// memory goes through its kernel; what was seen is a quarter of this.
+/// memory goes through its kernel; what was seen is less than half of this.
 const BYTES_PER_MILLISECOND: u64 = 2 << 20;
 
 /// Until the next look.
