@@ -59,7 +59,7 @@ async fn an_image_that_is_not_there_is_told_by_its_name() {
     let host = Host::start().await;
     let body = json!({"provider": "gvisor", "base_image": "127.0.0.1:1/nobody/nothing:1"});
     let answer = host.call(reqwest::Method::POST, "/api/v1/agent/workspaces", Some(&body)).await;
-    assert!((400..=599).contains(&answer.status), "{}", answer.body);
+    assert_eq!((answer.status, answer.code()), (404, "image_not_found"), "{}", answer.body);
     assert!(answer.body.to_string().contains("127.0.0.1:1/nobody/nothing:1"), "{}", answer.body);
     host.finish().await;
 }

@@ -1,6 +1,7 @@
 //! What containers under gVisor reach, on every way that leads to one.
 
 use std::net::UdpSocket;
+use std::process::Command;
 use std::sync::Arc;
 
 use emergent_host_net::{Namespace, bridge_link_name, bridge_table_name};
@@ -137,6 +138,15 @@ fn apart_from_docker<F: Future<Output = ()>>(test: impl FnOnce(TestDocker) -> F 
     .unwrap();
 }
 
+/// Runs a program in the network of Docker's host and returns what it printed.
+fn on_the_host_of_docker(docker: &TestDocker, options: &[&str], program: &[&str]) -> String {
+    let mut command = Command::new("/usr/bin/docker");
+    command.args(["--host", docker.address(), "run", "--network", "host"]).args(options);
+    let output = command.arg(TEST_IMAGE).args(program).output().unwrap();
+    assert!(output.status.success(), "{program:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// The first resolver of the machine, which the tests cannot choose: it is where questions go.
 fn resolver_of_this_machine() -> String {
     let text = std::fs::read_to_string("/etc/resolv.conf").unwrap();
@@ -227,7 +237,13 @@ fn a_helper_puts_the_rules_where_docker_is() {
         // Nothing is behind that Docker; but it has an address, and names are asked for there.
         let gateway = one.sh("ip -4 route show default | cut -d ' ' -f 3").await.trim().to_owned();
         assert!(one.sh("cat /etc/resolv.conf").await.contains(&gateway), "{gateway}");
-        assert!(!reaches(&one, &gateway, 22).await);
+        // Somebody listens on Docker's host, and whoever is on that host reaches them.
+        let listens = "import socket, time; s = socket.create_server(('', 2222)); time.sleep(300)";
+        on_the_host_of_docker(&host.docker, &["-d"], &["python3", "-c", listens]);
+        let connects = format!("sleep 2; exec 3<>/dev/tcp/{gateway}/2222 && echo reached");
+        let seen = on_the_host_of_docker(&host.docker, &["--rm"], &["bash", "-c", &connects]);
+        assert_eq!(seen, "reached\n", "it listens");
+        assert!(!reaches(&one, &gateway, 2222).await, "{gateway} was reached");
         host.provider().destroy(one.spec.id).await.unwrap();
         let table = bridge_table_name(host.installation);
         assert!(!run("nft", "list tables").contains(&table), "the server's own host is left alone");
