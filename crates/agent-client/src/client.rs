@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use emergent_protocol::{GENERATION, v1};
@@ -37,12 +38,12 @@ pub struct Greeting {
 }
 
 impl Greeting {
-    pub(crate) fn to_request(&self) -> v1::HelloRequest {
+    fn to_request(&self, deadline_unix_ms: u64) -> v1::HelloRequest {
         v1::HelloRequest {
             generation: GENERATION,
             key: self.key.expose().to_vec().into(),
             environment: self.environment.clone(),
-            deadline_unix_ms: self.deadline_unix_ms,
+            deadline_unix_ms,
         }
     }
 }
@@ -64,7 +65,9 @@ pub struct AgentClient {
 
 struct Shared {
     dialer: Arc<dyn AgentDialer>,
-    greeting: Greeting,
+    greeting: RwLock<Greeting>,
+    /// The greeting's, until a later one is known.
+    deadline_unix_ms: AtomicU64,
     link: Mutex<Option<Link>>,
     /// Places for tunnels that are closed and have not delivered everything.
     lingering: Arc<Semaphore>,
@@ -77,7 +80,9 @@ impl AgentClient {
     /// A client that dials on first use.
     pub fn new(dialer: Arc<dyn AgentDialer>, greeting: Greeting) -> Self {
         let lingering = Arc::new(Semaphore::new(MAX_LINGERING));
-        Self { shared: Arc::new(Shared { dialer, greeting, link: Mutex::new(None), lingering }) }
+        let deadline_unix_ms = AtomicU64::new(greeting.deadline_unix_ms);
+        let (greeting, link) = (RwLock::new(greeting), Mutex::new(None));
+        Self { shared: Arc::new(Shared { dialer, greeting, deadline_unix_ms, link, lingering }) }
     }
 
     pub(crate) fn lingering(&self) -> Arc<Semaphore> {
@@ -95,6 +100,20 @@ impl AgentClient {
         })
     }
 
+    /// Says another greeting from now on, at once and over the connection that there is: variables are
+    /// added to those of an earlier one.
+    pub async fn greet_as(&self, greeting: Greeting) -> Result<(), AgentError> {
+        self.set_deadline(greeting.deadline_unix_ms);
+        let request = greeting.to_request(greeting.deadline_unix_ms);
+        *self.shared.greeting.write().unwrap_or_else(PoisonError::into_inner) = greeting;
+        self.call("hello", CONNECT_LIMIT, |mut stub| {
+            let request = request.clone();
+            async move { stub.hello(request).await }
+        })
+        .await
+        .map(drop)
+    }
+
     /// Closes the connection once the calls on it are done. The next call dials again.
     pub async fn disconnect(&self) {
         self.shared.link.lock().await.take();
@@ -108,12 +127,27 @@ impl AgentClient {
                 .dial()
                 .await
                 .map_err(|error| AgentError::Unreachable { reason: error.reason, not_sent: true })?;
-            Link::open(stream, &self.shared.greeting).await
+            let deadline = self.shared.deadline_unix_ms.load(Ordering::Relaxed);
+            Link::open(stream, self.greeting(deadline)).await
         };
         tokio::time::timeout(CONNECT_LIMIT, attempt).await.unwrap_or_else(|_| {
             let reason = format!("no greeting within {CONNECT_LIMIT:?}");
             Err(AgentError::Unreachable { reason, not_sent: true })
         })
+    }
+
+    fn greeting(&self, deadline_unix_ms: u64) -> v1::HelloRequest {
+        self.shared.greeting.read().unwrap_or_else(PoisonError::into_inner).to_request(deadline_unix_ms)
+    }
+
+    /// From now on greetings say this.
+    pub(crate) fn set_deadline(&self, deadline_unix_ms: u64) {
+        self.shared.deadline_unix_ms.store(deadline_unix_ms, Ordering::Relaxed);
+    }
+
+    /// The connection, if there is one.
+    pub(crate) async fn current_link(&self) -> Option<Link> {
+        self.shared.link.lock().await.clone().filter(|link| !link.is_closed())
     }
 
     async fn link(&self) -> Result<Link, AgentError> {

@@ -200,6 +200,14 @@ impl StreamKind {
             Self::Stderr => v1::OutputStream::Stderr.into(),
         }
     }
+
+    pub(crate) fn from_message(stream: v1::OutputStream) -> Option<Self> {
+        match stream {
+            v1::OutputStream::Stdout => Some(Self::Stdout),
+            v1::OutputStream::Stderr => Some(Self::Stderr),
+            v1::OutputStream::Unspecified => None,
+        }
+    }
 }
 
 /// What happens while a command runs.

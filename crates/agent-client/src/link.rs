@@ -12,7 +12,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 
-use crate::client::Greeting;
 use crate::{AgentError, AgentStream};
 
 /// A connection on which Hello has succeeded. Cheap to clone; closes when the last clone
@@ -26,10 +25,10 @@ impl Link {
     /// Speaks HTTP/2 over the stream and greets the agent.
     pub(crate) async fn open(
         stream: AgentStream,
-        greeting: &Greeting,
+        greeting: v1::HelloRequest,
     ) -> Result<(Self, v1::HelloResponse), AgentError> {
         let link = Self::open_without_greeting(stream).await?;
-        let answer = link.stub().hello(greeting.to_request()).await;
+        let answer = link.stub().hello(greeting).await;
         let answer = answer.map_err(|status| AgentError::from_status("hello", &status))?.into_inner();
         emergent_protocol::agree(answer.generation)
             .map_err(|error| AgentError::Refused { reason: error.to_string() })?;

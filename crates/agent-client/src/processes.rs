@@ -105,7 +105,15 @@ impl AgentClient {
 
     /// Signals a background process with everything it started; answers how many got it.
     pub async fn signal_process(&self, process_id: u64, signal: u32) -> Result<u32, AgentError> {
-        let request = v1::SignalProcessRequest { process_id, signal };
+        self.signal(v1::SignalProcessRequest { process_id, signal, stdio_pid: 0 }).await
+    }
+
+    /// Signals the program of a [`stdio`](Self::stdio) call likewise.
+    pub(crate) async fn signal_stdio(&self, stdio_pid: u32, signal: u32) -> Result<u32, AgentError> {
+        self.signal(v1::SignalProcessRequest { process_id: 0, signal, stdio_pid }).await
+    }
+
+    async fn signal(&self, request: v1::SignalProcessRequest) -> Result<u32, AgentError> {
         let answer = self
             .call("signal_process", CALL_LIMIT, |mut stub| async move { stub.signal_process(request).await })
             .await?;

@@ -11,11 +11,13 @@ use emergent_protocol::KEY_LENGTH;
 use crate::environment::Environment;
 use crate::exec::{Launcher, OomCounter};
 use crate::git::Writers;
-use crate::lease::Lease;
+use crate::lease::{Lease, Record};
 use crate::processes::Processes;
+use crate::stdio::Programs;
 use crate::terminal::Terminals;
 use crate::tunnel::Tunnels;
 use crate::watch::Watches;
+use crate::workspace::Workspace;
 
 /// Which processes are the sandbox's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub struct Config {
     pub limits: Limits,
     /// Where init counts what it has killed for want of memory, where it does.
     pub kills: Option<Arc<File>>,
+    /// Where what is known of the control plane outlives the agent, where it does.
+    pub lease: Option<Arc<File>>,
     /// What Quiesce ends.
     pub scope: Scope,
     /// How long, after the deadline of the last Hello, a sandbox nobody speaks to lives on.
@@ -56,8 +60,7 @@ pub struct Config {
     pub image_environment: BTreeMap<String, String>,
     /// The longest a command may be given, and what it gets when no time is named.
     pub max_timeout: Duration,
-    /// Where the whole output of commands that print much is kept. Made when it is needed; the
-    /// folder it is in must be there.
+    /// Where the whole output of commands that print much is kept. Made when it is needed.
     pub output_folder: PathBuf,
     /// Where the sockets of services are, which the control plane offers.
     pub services: PathBuf,
@@ -83,6 +86,7 @@ impl Config {
             key,
             limits: Limits::default(),
             kills: None,
+            lease: None,
             scope: Scope::Commands,
             silence_limit: Self::SILENCE_LIMIT,
             image_environment: BTreeMap::new(),
@@ -104,6 +108,8 @@ pub struct Agent {
 
 pub(crate) struct Shared {
     pub(crate) config: Config,
+    /// The folder of the same name in `config`, for requests that name none.
+    pub(crate) workspace: Arc<Workspace>,
     pub(crate) started: Instant,
     pub(crate) environment: Environment,
     pub(crate) launcher: Launcher,
@@ -111,6 +117,7 @@ pub(crate) struct Shared {
     pub(crate) processes: Processes,
     pub(crate) lease: Lease,
     pub(crate) git: Writers,
+    pub(crate) programs: Programs,
     pub(crate) terminals: Terminals,
     pub(crate) tunnels: Tunnels,
     pub(crate) watches: Watches,
@@ -119,7 +126,7 @@ pub(crate) struct Shared {
 impl Agent {
     /// An agent that serves nobody yet.
     pub fn new(config: Config) -> Self {
-        let lease = Lease::new(config.silence_limit);
+        let lease = Lease::new(config.silence_limit, config.lease.clone().map(Record::of));
         let environment = Environment::of(config.image_environment.clone());
         let oom = match &config.kills {
             Some(kills) => OomCounter::of_init(kills.clone(), config.limits.memory),
@@ -127,6 +134,7 @@ impl Agent {
         };
         Self {
             shared: Arc::new(Shared {
+                workspace: Arc::new(Workspace::new(config.workspace.clone())),
                 config,
                 started: Instant::now(),
                 environment,
@@ -135,6 +143,7 @@ impl Agent {
                 processes: Processes::default(),
                 lease,
                 git: Writers::default(),
+                programs: Programs::default(),
                 terminals: Terminals::default(),
                 tunnels: Tunnels::default(),
                 watches: Watches::default(),

@@ -16,9 +16,10 @@ usage: emergent-agent init [--listen PATH | --listen-fd N] [--workspace DIR] [--
                            [--nameserver ADDRESS]... [--memory-limit BYTES] [--process-limit N]
        emergent-agent serve --listen-fd N [--workspace DIR] [--silence-limit SECONDS] [--namespace]
                            [--first-connection N,N] [--image-environment] [--memory-limit BYTES]
-                           [--process-limit N] [--kills-fd N] (started by init)
+                           [--process-limit N] [--kills-fd N] [--lease-fd N] (started by init)
        emergent-agent relay PATH
        emergent-agent measure FOLDER...
+       emergent-agent copy FROM TO [FROM TO]...
        emergent-agent probe ADDRESS:PORT...
        emergent-agent version";
 
@@ -36,6 +37,8 @@ pub(crate) enum Mode {
     Relay { socket: PathBuf },
     /// Count what is below these folders.
     Measure { folders: Vec<PathBuf> },
+    /// Copy each of the first folders into the second.
+    Copy { pairs: Vec<(PathBuf, PathBuf)> },
     /// Try to connect to each of these.
     Probe { targets: Vec<SocketAddr> },
     /// Say which build this is.
@@ -63,6 +66,13 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Mod
         Some("init") => return parse_init(arguments),
         Some("serve") => return parse_serve(arguments),
         Some("measure") => return Ok(Mode::Measure { folders: arguments.map(PathBuf::from).collect() }),
+        Some("copy") => {
+            let mut pairs = Vec::new();
+            while let Some(from) = arguments.next() {
+                pairs.push((from.into(), value("copy", &mut arguments)?.into()));
+            }
+            return Ok(Mode::Copy { pairs });
+        }
         Some("probe") => {
             return arguments.map(address).collect::<Result<_, _>>().map(|targets| Mode::Probe { targets });
         }
@@ -128,6 +138,7 @@ fn parse_serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Ar
         image_environment: false,
         limits: Limits::default(),
         kills: None,
+        lease: None,
     };
     while let Some(argument) = arguments.next() {
         match argument.to_str() {
@@ -135,6 +146,7 @@ fn parse_serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Mode, Ar
             Some("--workspace") => options.workspace = value("--workspace", &mut arguments)?.into(),
             Some("--silence-limit") => options.silence_limit = seconds(&mut arguments)?,
             Some("--kills-fd") => options.kills = Some(number("--kills-fd", &mut arguments)?),
+            Some("--lease-fd") => options.lease = Some(number("--lease-fd", &mut arguments)?),
             Some("--namespace") => options.scope = Scope::Namespace,
             Some("--first-connection") => options.first_connection = Some(pair(&mut arguments)?),
             Some("--image-environment") => options.image_environment = true,
@@ -252,10 +264,11 @@ mod tests {
                 image_environment: true,
                 limits: Limits::default(),
                 kills: None,
+                lease: None,
             }),
         );
         check(
-            "serve --listen-fd 3 --memory-limit 1073741824 --process-limit 256 --kills-fd 6",
+            "serve --listen-fd 3 --memory-limit 1073741824 --process-limit 256 --kills-fd 6 --lease-fd 7",
             Mode::Serve(AgentOptions {
                 listener: 3,
                 workspace: "/workspace".into(),
@@ -265,9 +278,14 @@ mod tests {
                 image_environment: false,
                 limits,
                 kills: Some(6),
+                lease: Some(7),
             }),
         );
         check("relay /s", Mode::Relay { socket: "/s".into() });
+        check(
+            "copy /a /b /c /d",
+            Mode::Copy { pairs: vec![("/a".into(), "/b".into()), ("/c".into(), "/d".into())] },
+        );
         check("measure /a /b", Mode::Measure { folders: vec!["/a".into(), "/b".into()] });
         check("probe 10.1.0.1:80", Mode::Probe { targets: vec![([10, 1, 0, 1], 80).into()] });
         check("version", Mode::Version);

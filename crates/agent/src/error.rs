@@ -226,6 +226,7 @@ impl From<CallError> for Status {
         match error {
             CallError::Git(error) => {
                 failure.field = error.field().to_owned();
+                failure.path = error.path().to_owned();
                 failure.suggestions = error.into_files();
             }
             CallError::NotFound { path, suggestions } => {

@@ -61,6 +61,14 @@ pub fn measure(folders: &[PathBuf]) -> Measured {
     measured
 }
 
+/// Bytes written to the root since the sandbox was started. gVisor lays a file system without a limit over the
+/// image and counts what is in it. `None` where the root's numbers are those of the host's disk.
+pub fn written_to_root() -> Option<u64> {
+    let root = rustix::fs::statvfs("/").ok()?;
+    let has_no_limit = root.f_blocks == i64::MAX.unsigned_abs().checked_div(root.f_bsize)?;
+    has_no_limit.then(|| root.f_blocks.saturating_sub(root.f_bfree).saturating_mul(root.f_bsize))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

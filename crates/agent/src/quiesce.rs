@@ -68,7 +68,7 @@ async fn end_namespace(grace: Duration) -> u32 {
 
 /// Every process but init and our own: agent, supervisors (they end with what they watch
 /// over) and relays (one of them carries this very call).
-fn foreign() -> Vec<Pid> {
+pub(crate) fn foreign() -> Vec<Pid> {
     let own = Looks::of(rustix::process::getpid());
     tree::everyone().into_iter().filter(|pid| !pid.is_init() && !Looks::of(*pid).is_like(&own)).collect()
 }

@@ -10,7 +10,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::agent::Shared;
 use crate::body::BrokenOff;
 use crate::hello::Connection;
-use crate::{edit, exec, files, git, processes, quiesce, search, terminal, tunnel, watch};
+use crate::{edit, exec, files, git, part, processes, quiesce, search, stdio, terminal, tunnel, watch};
 
 /// The calls of one connection.
 pub(crate) struct Service {
@@ -125,6 +125,13 @@ impl Agent for Service {
         Ok(Response::new(ReceiverStream::new(output)))
     }
 
+    type StdioStream = Messages<v1::StdioOutput>;
+
+    async fn stdio(&self, request: Request<Streaming<v1::StdioInput>>) -> Answer<Self::StdioStream> {
+        let output = stdio::stdio(&self.shared, request.into_inner()).await?;
+        Ok(Response::new(ReceiverStream::new(output)))
+    }
+
     type TunnelStream = Messages<v1::TunnelOutput>;
 
     async fn tunnel(&self, request: Request<Streaming<v1::TunnelInput>>) -> Answer<Self::TunnelStream> {
@@ -141,6 +148,10 @@ impl Agent for Service {
     ) -> Answer<Self::OfferServicesStream> {
         let announced = tunnel::offer_services(&self.shared, request.into_inner()).await?;
         Ok(Response::new(ReceiverStream::new(announced)))
+    }
+
+    async fn part(&self, request: Request<v1::PartRequest>) -> Answer<v1::PartResponse> {
+        Ok(Response::new(part::part(&self.shared, request.into_inner()).await))
     }
 
     async fn quiesce(&self, request: Request<v1::QuiesceRequest>) -> Answer<v1::QuiesceResponse> {

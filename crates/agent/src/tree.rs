@@ -19,6 +19,8 @@ pub(crate) struct Seen {
     pub(crate) parent: i32,
     pub(crate) group: i32,
     pub(crate) is_dead: bool,
+    /// Each of them counts against the limit on processes.
+    pub(crate) threads: u64,
     /// Memory that it has mapped and touched.
     pub(crate) resident_pages: u64,
 }
@@ -114,18 +116,21 @@ pub(crate) fn scan() -> Vec<Seen> {
 }
 
 /// `pid (name) state parent group session terminal foreground flags …`; the name may contain
-/// anything, parentheses included. What is resident is the 24th field, in pages.
+/// anything, parentheses included. Its threads are the 20th field; what is resident is the 24th, in pages.
 fn parse_stat(pid: Pid, stat: &[u8]) -> Option<Seen> {
     let after_name = memchr::memrchr(b')', stat)? + 1;
     let rest = std::str::from_utf8(stat.get(after_name..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
-    let is_dead = matches!(fields.next()?, "Z" | "X");
+    let has_ended = matches!(fields.next()?, "Z" | "X");
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
     let flags: u64 = fields.nth(3)?.parse().ok()?;
-    let resident_pages = fields.nth(14).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    let threads = fields.nth(10).and_then(|threads| threads.parse().ok()).unwrap_or(1);
+    // Its first thread may end before the others.
+    let is_dead = has_ended && threads <= 1;
+    let resident_pages = fields.nth(3).and_then(|pages| pages.parse().ok()).unwrap_or(0);
     // In a virtual machine the kernel's own threads are in the list too.
-    (flags & KERNEL_THREAD == 0).then_some(Seen { pid, parent, group, is_dead, resident_pages })
+    (flags & KERNEL_THREAD == 0).then_some(Seen { pid, parent, group, is_dead, threads, resident_pages })
 }
 
 #[cfg(test)]
@@ -144,19 +149,27 @@ mod tests {
         };
         check("9 (bash) S 7 9 9 0 -1 4194304 1", Some((7, false)));
         check("9 (a) R 1 (b) c) Z 7 9 9 0 -1 4194304 1", Some((7, true)));
+        let first_thread_ended = "9 (a) Z 7 1 1 0 0 0 0 0 0 0 0 0 0 0 20 0 3 0 88 12513280 959 0 0";
+        check(first_thread_ended, Some((7, false)));
         check("9 (kthreadd) S 0 0 0 0 -1 2129984 1", None);
         let gvisor =
-            "9 (python3) R 7 1 1 0 0 0 0 0 0 0 0 0 0 0 20 0 1 0 88 12513280 959 18446744073709551615 0 0";
-        let resident = parse_stat(pid(9), gvisor.as_bytes()).map(|seen| seen.resident_pages);
-        assert_eq!(resident, Some(959));
+            "9 (python3) R 7 1 1 0 0 0 0 0 0 0 0 0 0 0 20 0 3 0 88 12513280 959 18446744073709551615 0 0";
+        let seen = parse_stat(pid(9), gvisor.as_bytes()).map(|seen| (seen.threads, seen.resident_pages));
+        assert_eq!(seen, Some((3, 959)));
         check("9 (bash", None);
         check("9 (bash) S", None);
     }
 
     #[test]
     fn the_dead_are_passed_through_and_not_counted() {
-        let seen =
-            |number, parent, is_dead| Seen { pid: pid(number), parent, group: 0, is_dead, resident_pages: 0 };
+        let seen = |number, parent, is_dead| Seen {
+            pid: pid(number),
+            parent,
+            group: 0,
+            is_dead,
+            threads: 1,
+            resident_pages: 0,
+        };
         let all =
             [seen(2, 1, false), seen(3, 2, true), seen(4, 3, false), seen(5, 1, false), seen(6, 6, false)];
         let mut found = below(pid(2), &all);

@@ -78,6 +78,11 @@ id_type! {
     InstallationId, "installation"
 }
 
+id_type! {
+    /// Names one snapshot of a workspace's disk.
+    SnapshotId, "snapshot"
+}
+
 impl WorkspaceId {
     /// The name a sandbox sees itself under: twelve hexadecimal digits from the random end of the
     /// id, since the front of a version 7 UUID is a clock.

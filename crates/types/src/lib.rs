@@ -10,8 +10,10 @@ mod provider;
 mod status;
 mod workspace;
 
-pub use capabilities::{Capabilities, Enforcement, FreeResources, LimitEnforcement, StartupMillis};
-pub use id::{InstallationId, ParseIdError, WorkspaceId};
+pub use capabilities::{
+    AdjustableLimits, Capabilities, Enforcement, FreeResources, LimitEnforcement, RuntimeFacts, StartupMillis,
+};
+pub use id::{InstallationId, ParseIdError, SnapshotId, WorkspaceId};
 pub use isolation::IsolationLevel;
 pub use limits::{ByteSize, Cpu, ParseLimitError, ResourceLimits};
 pub use named_demands::NamedDemands;

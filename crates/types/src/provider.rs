@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::IsolationLevel;
 use crate::UnknownName;
 use crate::workspace::{find_by_name, vocabulary};
 
@@ -21,6 +22,17 @@ vocabulary! {
         Docker = "docker",
         /// The embedded namespace sandbox, which needs nothing but Linux.
         Local = "local",
+    }
+}
+
+impl ProviderKind {
+    /// The isolation that sandboxes of this kind have wherever they run.
+    pub fn isolation(self) -> IsolationLevel {
+        match self {
+            Self::E2b | Self::Firecracker => IsolationLevel::Microvm,
+            Self::Gvisor => IsolationLevel::Gvisor,
+            Self::Docker | Self::Local => IsolationLevel::Container,
+        }
     }
 }
 

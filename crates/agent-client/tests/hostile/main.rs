@@ -9,7 +9,7 @@ use std::time::Duration;
 use agent::{Behaviour, FOR_EVER, Hostile};
 use bytes::Bytes;
 use emergent_agent_client::{
-    AgentClient, AgentError, CommandSpec, ExecOptions, StreamKind, TerminalSpec, UploadError,
+    AgentClient, AgentError, CommandSpec, ExecOptions, StdioSpec, StreamKind, TerminalSpec, UploadError,
 };
 use emergent_protocol::v1;
 use futures::stream;
@@ -62,6 +62,8 @@ async fn every_call(client: &AgentClient) -> Vec<Outcome> {
         said("write_file", client.write_file("x", Bytes::from(vec![0; 1 << 20])).await),
         said("stat", client.stat("x").await),
         said("list_directory", client.list_directory("x", 0).await),
+        // Without a connection nobody is asked, which is no answer either.
+        said("part", client.part(0).await.and_then(|alive| alive.map(drop).ok_or_else(unreachable_error))),
         said("quiesce", client.quiesce(Duration::from_secs(1)).await),
         drain!("watch", client.watch("x", true).await),
         drain!("offer_services", client.offer_services(&["git"]).await),
@@ -80,6 +82,16 @@ async fn every_call(client: &AgentClient) -> Vec<Outcome> {
         }
     });
     outcomes.push(terminal.await.unwrap_or(("terminal", Err("silent for ever".to_owned()))));
+    let stdio = tokio::time::timeout(FOR_EVER, async {
+        match client.stdio(&StdioSpec::new(["cat"])).await {
+            Ok(stdio) => {
+                let _ = stdio.input.send(Bytes::from_static(b"words")).await;
+                drain!("stdio", Ok::<_, AgentError>(stdio.output))
+            }
+            Err(error) => said("stdio", Err::<(), _>(error)),
+        }
+    });
+    outcomes.push(stdio.await.unwrap_or(("stdio", Err("silent for ever".to_owned()))));
     outcomes.push(said("tunnel", through_tunnel(client).await));
     outcomes.push(said("upload", upload(client).await));
     outcomes

@@ -32,13 +32,13 @@ pub use closest::Closest;
 pub use diff::{DIFF_BYTES, Diff};
 pub use whole::{Applied, apply, diff};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use emergent_protocol::v1;
 use rustix::fd::OwnedFd;
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use crate::agent::Shared;
@@ -64,20 +64,40 @@ pub(crate) async fn edit(
     if request.old_string == request.new_string {
         return Err(CallError::field("new_string", "old_string and new_string are equal"));
     }
+    if request.replace_all && request.mode() == v1::EditMode::Fuzzy {
+        let reason = "every place can be replaced only where it matches exactly: leave out `mode`, or \
+                      `replace_all`";
+        return Err(CallError::field("replace_all", reason));
+    }
+    if request.old_string.is_empty() {
+        return create(path, request.new_string).await;
+    }
+    let target = files::follow_links(&path)?;
     // A large file takes a while; once nobody waits for the answer, nothing is changed.
     let cancelled = CancelOnDrop::default();
     let is_cancelled = cancelled.flag.clone();
-    files::blocking(move || {
-        if request.old_string.is_empty() {
-            create(&path, &request.new_string)
-        } else {
-            replace(&path, &request, is_cancelled)
-        }
-    })
-    .await
+    let turn = Turn::of_path(&target).await.map_err(files::with_near_names)?;
+    let is_large = rustix::fs::stat(&target).is_ok_and(|stat| size_of(&stat) > MAX_HELD_BYTES);
+    let replace = move || replace(&path, target, &request, &turn, is_cancelled);
+    if is_large { files::long_blocking(replace).await } else { files::blocking(replace).await }
 }
 
-fn create(path: &Path, content: &str) -> Result<v1::EditResponse, CallError> {
+fn size_of(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or(0)
+}
+
+async fn create(path: PathBuf, content: String) -> Result<v1::EditResponse, CallError> {
+    let text: Arc<[u8]> = content.into_bytes().into();
+    let (new_path, content) = (path.clone(), text.clone());
+    let put = move |replacement: Replacement, turn| {
+        replacement.commit_new(turn)?;
+        let diff = diff(b"", &[Change { range: 0..0, text }]);
+        Ok(response(&path, diff, 1, Rule::Exact, true))
+    };
+    files::in_turn(move || new_file(&new_path, &content), put).await
+}
+
+fn new_file(path: &Path, content: &[u8]) -> Result<Replacement, CallError> {
     match rustix::fs::lstat(path) {
         Ok(_) => return Err(is_there(path)),
         Err(Errno::NOENT) => {}
@@ -85,11 +105,8 @@ fn create(path: &Path, content: &str) -> Result<v1::EditResponse, CallError> {
     }
     let new = NewFile { mode: NEW_FILE_MODE, owner: None, size_hint: content.len() as u64 };
     let mut replacement = Replacement::begin(path, &new)?;
-    replacement.append(content.as_bytes())?;
-    replacement.commit_new()?;
-    let change = Change { range: 0..0, text: content.as_bytes().into() };
-    let diff = diff(b"", &[change]);
-    Ok(response(path, diff, 1, Rule::Exact, true))
+    replacement.append(content)?;
+    Ok(replacement)
 }
 
 /// Why nothing can be created here; a link that leads nowhere is there too.
@@ -102,11 +119,11 @@ fn is_there(path: &Path) -> CallError {
 
 fn replace(
     path: &Path,
+    target: PathBuf,
     request: &v1::EditRequest,
+    turn: &Turn,
     cancelled: Arc<AtomicBool>,
 ) -> Result<v1::EditResponse, CallError> {
-    let target = files::follow_links(path)?;
-    let turn = Turn::of_path(&target).map_err(files::with_near_names)?;
     let edit = Edit {
         old: &request.old_string,
         new: &request.new_string,
@@ -119,12 +136,12 @@ fn replace(
     }
     let (file, stat) = files::open_regular(&target).map_err(files::with_near_names)?;
     let mut held = Vec::new();
-    if u64::try_from(stat.st_size).unwrap_or(0) <= MAX_HELD_BYTES && read(&target, &file, &mut held)? {
-        return replace_in(path, &target, &mut held.as_slice(), edit, &turn, |_| Ok(()));
+    if size_of(&stat) <= MAX_HELD_BYTES && read(&target, &file, &mut held)? {
+        return replace_in(path, &target, &mut held.as_slice(), edit, turn, |_| Ok(()));
     }
     drop(held);
     let mut content = LargeFile::new(file, target.clone(), cancelled)?;
-    replace_in(path, &target, &mut content, edit, &turn, LargeFile::check_unchanged)
+    replace_in(path, &target, &mut content, edit, turn, LargeFile::check_unchanged)
 }
 
 fn replace_in<C: Content>(

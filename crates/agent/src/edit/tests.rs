@@ -368,14 +368,16 @@ proptest! {
 }
 
 /// An edit that waited for its turn until nobody waited for it changes nothing.
-#[test]
-fn an_edit_that_was_given_up_changes_nothing() {
+#[tokio::test]
+async fn an_edit_that_was_given_up_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     std::fs::write(&path, "old").unwrap();
     let request =
         v1::EditRequest { old_string: "old".to_owned(), new_string: "new".to_owned(), ..Default::default() };
-    let attempt = |given_up| replace(&path, &request, Arc::new(AtomicBool::new(given_up)));
+    let turn = Turn::of_path(&path).await.unwrap();
+    let attempt =
+        |given_up| replace(&path, path.clone(), &request, &turn, Arc::new(AtomicBool::new(given_up)));
     let error = attempt(true).unwrap_err();
     assert!(matches!(error, CallError::File { errno: Errno::CANCELED, .. }), "{error:?}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
@@ -76,10 +76,14 @@ pub(crate) struct Tree {
     killed_by_others: AtomicU64,
     /// The memory of the largest of its processes that had ended when the program did.
     peak_bytes: AtomicU64,
+    /// Whether the program itself has ended: what is left, nobody waits for.
+    is_leftover: AtomicBool,
+    /// How many processes there may be, where somebody upholds that who is slower than a bomb.
+    process_limit: Option<u64>,
 }
 
 impl Tree {
-    pub(super) fn new(supervisor: Pid) -> Self {
+    pub(super) fn new(supervisor: Pid, process_limit: Option<u64>) -> Self {
         Self {
             supervisor: Mutex::new(Some(supervisor)),
             gone: watch::Sender::new(false),
@@ -87,6 +91,8 @@ impl Tree {
             killed_by_agent: AtomicBool::new(false),
             killed_by_others: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
+            is_leftover: AtomicBool::new(false),
+            process_limit,
         }
     }
 
@@ -103,6 +109,25 @@ impl Tree {
 
     pub(super) fn note_started(&self, command: i32) {
         self.command.store(command, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_ended(&self) {
+        self.is_leftover.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_leftover(&self) -> bool {
+        self.is_leftover.load(Ordering::Relaxed)
+    }
+
+    /// How many processes it has.
+    pub(super) async fn size(self: &Arc<Self>) -> u32 {
+        self.blocking(|supervisor| u32::try_from(tree::descendants(supervisor).len()).unwrap_or(u32::MAX))
+            .await
+    }
+
+    /// Whether its command has this number.
+    pub(super) fn is_of(&self, pid: u32) -> bool {
+        pid != 0 && self.command.load(Ordering::Relaxed).unsigned_abs() == pid
     }
 
     pub(super) fn note_peak(&self, bytes: u64) {
@@ -137,9 +162,17 @@ impl Tree {
         const ATTEMPTS: usize = 50;
         const PAUSE: Duration = Duration::from_millis(200);
 
-        self.signal(Signal::TERM).await;
-        if self.is_gone_within(grace).await {
-            return 0;
+        let asked = async {
+            self.signal(Signal::TERM).await;
+            self.is_gone_within(grace).await
+        };
+        tokio::select! {
+            gone = asked => if gone {
+                return 0;
+            },
+            // Whoever is looked for multiplies meanwhile; and to find all of them to be asked takes
+            // longer than a caller waits.
+            () = self.crowds() => self.freeze(),
         }
         let mut killed = 0;
         for _ in 0..ATTEMPTS {
@@ -149,6 +182,24 @@ impl Tree {
             }
         }
         killed
+    }
+
+    /// Returns when the sandbox has nearly as many processes as it may have.
+    async fn crowds(&self) {
+        const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+        let Some(limit) = self.process_limit else { return std::future::pending().await };
+        while !crate::init::limits::is_near(limit) {
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// Stops the command's process group at one stroke; looking for its members is quick then.
+    fn freeze(&self) {
+        let group = Pid::from_raw(self.command.load(Ordering::Relaxed));
+        if let Some(group) = group.filter(|_| !*self.gone.borrow()) {
+            let _ = kill_process_group(group, Signal::STOP);
+        }
     }
 
     /// Waits until nothing is left, or for this long.

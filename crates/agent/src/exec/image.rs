@@ -1,4 +1,4 @@
-//! Everything the kernel is handed in `execve`, laid out before the fork: after it nothing
+//! Everything the kernel is handed in `execve`, laid out before there is a process: in that nothing
 //! may be allocated.
 
 use std::ffi::{CStr, CString};
@@ -24,8 +24,6 @@ pub(super) struct Image {
     pub(super) identity: Option<Identity>,
     /// How many processes its account may have, where the kernel is to be told so by the command.
     pub(super) process_limit: Option<u64>,
-    /// It goes on when its caller is gone.
-    pub(super) is_lasting: bool,
 }
 
 impl Image {

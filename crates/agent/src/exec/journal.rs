@@ -17,18 +17,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, fstatvfs, openat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, lstat, openat, unlinkat};
 use rustix::io::Errno;
 use tokio::sync::Mutex;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 
-use super::output_folder::{OwnFolder, Owner, give};
+use crate::threads;
 
-/// The most of one output.
-const MAX_BYTES: u64 = 256 << 20;
-
-/// A file takes at most this part of what is free on its disk.
-const SHARE_OF_FREE: u64 = 4;
+use super::being_written::{BeingWritten, turn_to_finish};
+use super::output_budget::Room;
+use super::output_folder::{OwnFolder, Owner, give, make_place};
 
 /// What is written at once. Twice this is in memory while a command floods.
 const BATCH: usize = 256 << 10;
@@ -69,8 +67,8 @@ impl Journal {
 
     async fn begin(&self, bytes: Vec<u8>) -> State {
         let (folder, owner) = (self.folder.clone(), self.owner);
-        match spawn_blocking(move || Writer::create(&folder, owner)).await {
-            Ok(Ok(mut writer)) => {
+        match threads::file_work(move || Writer::create(&folder, owner)).await {
+            Some(Ok(mut writer)) => {
                 writer.push(&bytes).await;
                 State::Writing(writer)
             }
@@ -91,30 +89,31 @@ impl Journal {
 /// A file that is being written. Removed when dropped before it is finished.
 struct Writer {
     folder: OwnedFd,
-    name: String,
+    being_written: BeingWritten,
     path: PathBuf,
     file: Arc<OwnedFd>,
     buffer: Vec<u8>,
-    under_way: Option<JoinHandle<Result<(), Errno>>>,
+    under_way: Option<JoinHandle<Option<Result<(), Errno>>>>,
     /// What may still be written.
-    room: u64,
+    room: Room,
     truncated: bool,
     finished: bool,
 }
 
 impl Writer {
     fn create(folder: &Path, owner: Owner) -> Result<Self, Errno> {
-        let OwnFolder { folder: own, path } = OwnFolder::open(folder, owner)?;
-        let name = format!("{:x}-{:016x}.log", unix_ms(), random());
+        let OwnFolder { folder: own, path, room } = OwnFolder::open(folder, owner)?;
+        let being_written = BeingWritten::new(format!("{:x}-{:016x}.log", unix_ms(), random()));
+        let name = being_written.name();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(&own, &name, flags, Mode::from_raw_mode(0o600))?;
+        let file = openat(&own, name, flags, Mode::from_raw_mode(0o600))?;
         let writer = Self {
-            path: path.join(&name),
-            name,
+            path: path.join(name),
+            being_written,
             file: Arc::new(file),
             buffer: Vec::new(),
             under_way: None,
-            room: room(&own),
+            room,
             truncated: false,
             finished: false,
             folder: own,
@@ -127,9 +126,8 @@ impl Writer {
         if self.truncated {
             return;
         }
-        let fits = usize::try_from(self.room).unwrap_or(usize::MAX).min(data.len());
+        let fits = self.room.take(data.len());
         self.truncated = fits < data.len();
-        self.room -= fits as u64;
         self.buffer.extend_from_slice(data.get(..fits).unwrap_or(data));
         if self.buffer.len() >= BATCH {
             self.flush().await;
@@ -141,25 +139,39 @@ impl Writer {
         self.settle().await;
         let batch = std::mem::replace(&mut self.buffer, Vec::with_capacity(BATCH));
         let file = self.file.clone();
-        self.under_way = Some(spawn_blocking(move || write_all(&file, &batch)));
+        self.under_way = Some(tokio::spawn(threads::file_work(move || write_all(&file, &batch))));
     }
 
     async fn settle(&mut self) {
         if let Some(under_way) = self.under_way.take() {
             // A full disk: what is there stays.
-            self.truncated |= !matches!(under_way.await, Ok(Ok(())));
+            self.truncated |= !matches!(under_way.await, Ok(Some(Ok(()))));
         }
     }
 
     async fn finish(mut self) -> Option<(String, bool)> {
         self.flush().await;
         self.settle().await;
-        let written = fstat(&self.file).map_or(0, |stat| stat.st_size);
+        let close = move || {
+            let _turn = turn_to_finish();
+            self.close()
+        };
+        threads::file_work(close).await.flatten()
+    }
+
+    /// Becomes one of the finished files, for which others make place.
+    fn close(mut self) -> Option<(String, bool)> {
         let path = self.path.to_str()?.to_owned();
-        if written == 0 {
+        let stat = fstat(&self.file).ok()?;
+        if stat.st_size == 0 {
             return None;
         }
         self.finished = true;
+        // Somebody in the sandbox may have removed it, or put something else there.
+        if !lstat(&self.path).is_ok_and(|there| there.st_ino == stat.st_ino) {
+            return None;
+        }
+        make_place(&self.folder, &self.room);
         Some((path, self.truncated))
     }
 }
@@ -167,7 +179,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if !self.finished {
-            let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
+            let _ = unlinkat(&self.folder, self.being_written.name(), AtFlags::empty());
         }
     }
 }
@@ -181,12 +193,6 @@ fn write_all(file: &OwnedFd, mut rest: &[u8]) -> Result<(), Errno> {
         }
     }
     Ok(())
-}
-
-/// How much a file may take.
-fn room(folder: &OwnedFd) -> u64 {
-    let free = fstatvfs(folder).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
-    MAX_BYTES.min(free / SHARE_OF_FREE)
 }
 
 /// Not guessable: the seed is the system's.
@@ -254,11 +260,48 @@ mod tests {
         assert_eq!(names(&root.path().join("output")).len(), 0);
     }
 
+    /// However many others begin and end meanwhile.
+    #[tokio::test]
+    async fn a_file_that_is_being_written_is_not_cleaned_up() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("output");
+        let slow = Journal::new(folder.clone(), me());
+        slow.append(b"begun ", true).await;
+        for _ in 0..30 {
+            let other = Journal::new(folder.clone(), me());
+            other.append(b"x", true).await;
+            other.finish().await.unwrap();
+        }
+        slow.append(b"and ended", true).await;
+        let (path, truncated) = slow.finish().await.unwrap();
+        assert!(!truncated);
+        assert_eq!(fs::read(path).unwrap(), b"begun and ended");
+        assert_eq!(names(&folder).len(), 20, "the others have gone, the oldest first");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_gone_is_not_named() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("output");
+        let journal = Journal::new(folder.clone(), me());
+        journal.append(b"x", true).await;
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(journal.finish().await, None);
+        // What stands in its place is somebody else's.
+        let journal = Journal::new(folder.clone(), me());
+        journal.append(b"x", true).await;
+        let [path] = names(&folder).try_into().unwrap();
+        fs::write(folder.join("kept"), "precious").unwrap();
+        fs::rename(folder.join("kept"), &path).unwrap();
+        assert_eq!(journal.finish().await, None);
+        assert_eq!(fs::read(path).unwrap(), b"precious");
+    }
+
     #[tokio::test]
     async fn the_cap_is_kept() {
         let root = tempfile::tempdir().unwrap();
         let mut writer = Writer::create(&root.path().join("output"), me()).unwrap();
-        writer.room = 10;
+        writer.room.left = 10;
         writer.push(b"01234567").await;
         writer.push(b"89abc").await;
         writer.push(b"def").await;

@@ -15,11 +15,12 @@ use tokio::net::unix::pipe;
 use tokio::sync::{oneshot, watch};
 
 use crate::error::CallError;
+use crate::threads;
 
 use super::command::{Command, EndOnDrop, Running, Status, Tree};
 use super::plan::Plan;
 use super::report::{REPORT_BYTES, Report, Step};
-use super::supervisor::{self, Streams};
+use super::supervisor::{self, Cradle, Streams};
 
 /// Starts commands and remembers the supervisors that still have something below them.
 #[derive(Default)]
@@ -60,32 +61,71 @@ impl Launcher {
         self.start(&plan, streams).await
     }
 
+    /// Where there is no room for another process, what an earlier command has left makes some: nobody
+    /// waits for it, and nobody else can end it any more. Where the folder is gone that commands start in
+    /// when they name none, it is made again.
     async fn start(&self, plan: &Plan, streams: Streams) -> Result<(Running, u32), CallError> {
-        let (incoming, reports) = readable_pipe().map_err(|errno| plan.failure(Step::Detach, errno))?;
-        let supervisor = supervisor::start(&plan.image, &streams, &reports).map_err(|error| {
-            plan.failure(Step::Fork, Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
-        })?;
-        // Pipes end when their last writer closes them; this process must not be one.
-        drop((streams, reports));
-        let tree = Arc::new(Tree::new(supervisor));
+        let started = match self.start_once(plan, &streams).await {
+            Err((Step::Fork, Errno::AGAIN)) if self.end_largest_leftover().await => {
+                self.start_once(plan, &streams).await
+            }
+            Err((Step::EnterFolder, Errno::NOENT)) if make_again(plan).await => {
+                self.start_once(plan, &streams).await
+            }
+            started => started,
+        };
+        started.map_err(|(step, errno)| plan.failure(step, errno))
+    }
+
+    /// Ends the largest of those trees whose program has ended; whether there was one of some size.
+    async fn end_largest_leftover(&self) -> bool {
+        /// Less than this is not what fills a sandbox.
+        const LEAST: u32 = 32;
+        const PATIENCE: Duration = Duration::from_secs(5);
+
+        let mut largest: Option<(u32, Arc<Tree>)> = None;
+        for tree in self.living().into_iter().filter(|tree| tree.is_leftover()) {
+            let size = tree.size().await;
+            if size >= largest.as_ref().map_or(LEAST, |(size, _)| size + 1) {
+                largest = Some((size, tree));
+            }
+        }
+        let Some((_, tree)) = largest else { return false };
+        tree.signal(Signal::KILL).await;
+        tree.is_gone_within(PATIENCE).await
+    }
+
+    async fn start_once(&self, plan: &Plan, streams: &Streams) -> Result<(Running, u32), (Step, Errno)> {
+        let (incoming, reports) = readable_pipe().map_err(|errno| (Step::Detach, errno))?;
+        let (supervisor, cradle) = supervisor::start(&plan.image, plan.is_lasting, streams, &reports)
+            .map_err(|errno| (Step::Fork, errno))?;
+        // A pipe ends when its last writer closes it; this process must not be one.
+        drop(reports);
+        let tree = Arc::new(Tree::new(supervisor, plan.image.process_limit));
         let unless_started = EndOnDrop::new(tree.clone());
         let (outcome, started) = oneshot::channel();
         let (exited, status) = watch::channel(None);
-        tokio::spawn(self.living.clone().accompany(tree.clone(), incoming, outcome, exited));
+        tokio::spawn(self.living.clone().accompany(tree.clone(), cradle, incoming, outcome, exited));
         match started.await {
             Ok(Report::Started { pid }) => {
                 unless_started.let_go();
                 Ok((Running { tree, status }, pid.unsigned_abs()))
             }
-            Ok(Report::Failed { step, errno }) => Err(plan.failure(step, errno)),
+            Ok(Report::Failed { step, errno }) => Err((step, errno)),
             // Killed before it could say anything.
-            Ok(Report::Exited { .. } | Report::Killed) | Err(_) => Err(plan.failure(Step::Fork, Errno::SRCH)),
+            Ok(Report::Exited { .. } | Report::Killed) | Err(_) => Err((Step::Fork, Errno::SRCH)),
         }
     }
 
     /// The trees that still have something alive.
     pub(crate) fn living(&self) -> Vec<Arc<Tree>> {
         self.living.lock().values().cloned().collect()
+    }
+
+    /// The tree of the command with this pid, if it has something alive. The newest: a number is given
+    /// away again when a command has ended, even if what it left goes on.
+    pub(crate) fn of_command(&self, pid: u32) -> Option<Arc<Tree>> {
+        self.living.lock().values().rev().find(|tree| tree.is_of(pid)).cloned()
     }
 
     /// Whether any tree has something alive.
@@ -114,6 +154,7 @@ impl Living {
     async fn accompany(
         self: Arc<Self>,
         tree: Arc<Tree>,
+        cradle: Cradle,
         mut incoming: pipe::Receiver,
         outcome: oneshot::Sender<Report>,
         exited: watch::Sender<Option<Status>>,
@@ -131,6 +172,7 @@ impl Living {
             }
         }
         reap(&tree).await;
+        cradle.free();
         self.lock().remove(&key);
     }
 
@@ -151,6 +193,7 @@ impl Living {
                         self.note_killed(tree);
                     }
                     tree.note_peak(u64::from(peak_kib.unsigned_abs()) << 10);
+                    tree.note_ended();
                     exited.send_replace(Some(status));
                 }
                 Report::Killed => self.note_killed(tree),
@@ -178,6 +221,12 @@ impl Living {
     }
 }
 
+/// Makes the folder again that the command is to start in, unless the request named it.
+async fn make_again(plan: &Plan) -> bool {
+    let Some(folder) = plan.default_folder.clone() else { return false };
+    matches!(threads::file_work(move || folder.make_again()).await, Some(Ok(())))
+}
+
 struct Prepared {
     streams: Streams,
     stdout: pipe::Receiver,
@@ -196,7 +245,9 @@ fn prepare(script: Option<OwnedFd>, input: Option<OwnedFd>) -> Result<Prepared, 
 /// The reading end for the runtime, the writing end for a process that may block on it.
 fn readable_pipe() -> Result<(pipe::Receiver, OwnedFd), Errno> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-    let read = pipe::Receiver::from_owned_fd(read)
+    rustix::fs::fcntl_setfl(&read, OFlags::NONBLOCK)?;
+    // It was made here: what it is need not be asked for.
+    let read = pipe::Receiver::from_owned_fd_unchecked(read)
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     Ok((read, write))
 }
@@ -215,5 +266,43 @@ async fn reap(tree: &Tree) {
     while !tree.try_reap(|pid| !matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(None))) {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_millis(100));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use emergent_protocol::{FailureCode, KEY_LENGTH, v1};
+    use tonic::Status as GrpcStatus;
+
+    use super::super::{collect, exec};
+    use super::*;
+    use crate::agent::{Agent, Config};
+
+    fn command(workdir: &str) -> v1::Command {
+        let program = Some(v1::command::Program::Shell("pwd".to_owned()));
+        v1::Command { program, workdir: workdir.to_owned(), ..Default::default() }
+    }
+
+    /// A sandbox without its workspace still runs commands; one that names a folder is told that it is
+    /// missing.
+    #[tokio::test]
+    async fn the_workspace_is_made_again_and_no_other_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let workspace = root.path().join("workspace");
+        std::fs::create_dir(&workspace).unwrap();
+        let config =
+            Config { output_folder: root.path().join("output"), ..Config::new(&workspace, [0; KEY_LENGTH]) };
+        let shared = Agent::new(config).shared;
+        for workdir in [workspace.to_str().unwrap(), "sub"] {
+            std::fs::remove_dir_all(&workspace).unwrap();
+            let request = v1::ExecRequest { command: Some(command(workdir)), ..Default::default() };
+            let refused = GrpcStatus::from(exec(&shared, request).await.unwrap_err());
+            let (code, failure) = FailureCode::read(&refused).unwrap();
+            assert_eq!((code, failure.field.as_str()), (FailureCode::InvalidRequest, "workdir"));
+            assert!(!workspace.exists());
+            let plan = Plan::new(&shared, Some(command(""))).unwrap();
+            let printed = collect(&shared, plan, 1000).await.unwrap().stdout;
+            assert_eq!(String::from_utf8(printed).unwrap(), format!("{}\n", workspace.display()));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Running commands.
 //!
 //! ```text
-//!  agent ──fork──► supervisor ──vfork──► command ──fork──► child ──setsid──► grandchild
+//!  agent ─clone──► supervisor ─clone──► command ──fork──► child ──setsid──► grandchild
 //!    ▲                 │ subreaper: orphans below come back to it,               │
 //!    │                 │ so everything the command started stays below it  ◄─────┘
 //!    └── reports ──────┘
@@ -14,20 +14,24 @@
 //! supervisor. A command whose time is up, or whose caller is gone, is ended with everything
 //! below the supervisor: SIGTERM, five seconds, SIGKILL.
 //!
-//! Everything before the fork is in [`plan`] and [`image`] (may fail, may allocate),
-//! everything after it in [`supervisor`] (may do neither).
+//! Everything before the first clone is in [`plan`] and [`image`] (may fail, may allocate),
+//! everything after it in [`supervisor`] and [`child`] (may not allocate: the memory is the agent's).
 
+mod being_written;
 mod call;
 mod capture;
+mod child;
 mod collect;
 mod command;
 mod image;
 mod journal;
 mod launch;
 mod oom;
+mod output_budget;
 mod output_folder;
 mod plan;
 mod pump;
+mod raw;
 mod report;
 mod supervisor;
 mod victim;

@@ -60,13 +60,16 @@ impl Source {
         let mut length = 0;
         while length < buffer.len() {
             match self.file.read_at(buffer.get_mut(length..)?, length as u64) {
-                Ok(0) => break,
+                Ok(0) | Err(_) => return None,
                 Ok(read) => length += read,
-                Err(_) => return None,
+            }
+            let text = std::str::from_utf8(buffer.get(..length)?).ok()?;
+            // The last line may be a part of one.
+            if let Some(count) = text.rfind('\n').and_then(|end| count_in(text.get(..end)?)) {
+                return Some(count);
             }
         }
-        let text = std::str::from_utf8(buffer.get(..length)?).ok()?;
-        count_in(text)
+        None
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use emergent_protocol::v1;
 use rustix::fs::{Access, MemfdFlags, SeekFrom, access, memfd_create, seek};
@@ -12,21 +13,26 @@ use crate::accounts::Account;
 use crate::agent::Shared;
 use crate::environment;
 use crate::error::CallError;
+use crate::workspace::Workspace;
 
+use super::child::SCRIPT_FD;
 use super::image::{Identity, Image};
 use super::report::Step;
-use super::supervisor::SCRIPT_FD;
 
 /// The kernel's bound for a single argument, its end included (`MAX_ARG_STRLEN`).
 const MAX_ARGUMENT_BYTES: usize = 128 << 10;
 
 /// A checked request: what will be executed, and how it is called in lists and errors.
 pub(crate) struct Plan {
-    pub(super) image: Image,
+    pub(super) image: Arc<Image>,
+    /// It goes on when its caller is gone.
+    pub(super) is_lasting: bool,
     /// A command text too long to be an argument.
     pub(super) script: Option<OwnedFd>,
     /// What it reads; nothing when there is none.
     pub(super) input: Option<OwnedFd>,
+    /// The workspace, where the request names no other folder to start in.
+    pub(super) default_folder: Option<Arc<Workspace>>,
     /// As whom, for errors.
     pub(super) user: String,
     /// For people: the text or the words.
@@ -71,33 +77,43 @@ impl Plan {
         if let Some(hidden) = extras.hidden {
             variables.retain(|name, _| own.contains_key(name) || !hidden(name));
         }
-        let folder = match command.workdir.as_str() {
-            "" => shared.config.workspace.clone(),
-            workdir => shared.config.workspace.join(workdir),
+        let (folder, default_folder) = match command.workdir.as_str() {
+            "" => (shared.config.workspace.clone(), Some(shared.workspace.clone())),
+            workdir => (shared.config.workspace.join(workdir), None),
         };
         let folder = c_string("the working folder", folder.into_os_string().into_encoded_bytes())?;
         let resolved = match program {
-            v1::command::Program::Shell(text) => shell(text, &shared.environment.search_path())?,
+            v1::command::Program::Shell(text) => {
+                let resolved = shell(text, &shared.environment.search_path())?;
+                // Else bash would look it up among the accounts before it does anything, and twenty
+                // system calls take a millisecond under gVisor.
+                if let Some(shell) = resolved.candidates.first() {
+                    let shell = shell.to_string_lossy().into_owned();
+                    variables.entry("SHELL".to_owned()).or_insert(shell);
+                }
+                resolved
+            }
             v1::command::Program::Argv(argv) => {
                 let path = variables.get("PATH").map_or("", String::as_str);
                 words(argv.words, path)?
             }
         };
         Ok(Self {
-            image: Image {
+            image: Arc::new(Image {
                 candidates: resolved.candidates,
                 arguments: resolved.arguments,
                 environment: environment::to_strings(&variables)?,
                 folder,
                 identity: identity(&account),
                 process_limit: shared.config.limits.processes,
-                is_lasting: false,
-            },
+            }),
+            is_lasting: false,
             script: match extras.file {
                 Some(content) => Some(memory_file(&content)?),
                 None => resolved.script,
             },
             input: extras.input.map(|content| memory_file(&content)).transpose()?,
+            default_folder,
             user: command.user,
             title: resolved.title,
         })
@@ -105,7 +121,13 @@ impl Plan {
 
     /// The same for a command that goes on when its caller is gone.
     pub(crate) fn lasting(mut self) -> Self {
-        self.image.is_lasting = true;
+        self.is_lasting = true;
+        self
+    }
+
+    /// The same for a program whose input comes from this end of a pipe.
+    pub(crate) fn reading(mut self, input: OwnedFd) -> Self {
+        self.input = Some(input);
         self
     }
 

@@ -1,21 +1,37 @@
 //! The life of a supervisor: the process between the agent and a command.
 //!
-//! It is a fork of the agent that never returns and never executes anything. Everything here
-//! runs after a fork of a process with threads, so nothing allocates, locks or unwinds: plain
-//! system calls only. The command itself is started by a `vfork`-like clone, which copies no
-//! memory; the supervisor sleeps until the command has become its program or failed.
+//! It never returns and never executes anything; it starts the command, sleeps until that has become
+//! its program or failed, and then waits for whatever ends below it.
+//!
+//! Neither process copies memory: a supervisor shares the agent's (`CLONE_VM`), and a command its
+//! supervisor's until it executes its program (`CLONE_VFORK` besides). A fork would have to copy what
+//! the agent has mapped, and every page that either touches afterwards costs a fault; under gVisor
+//! that was thirty milliseconds of each command. The price is that this code is in the agent's way:
+//!
+//! - It touches nothing but its [`Cradle`]: nothing here allocates, locks or unwinds, and there are
+//!   plain system calls only, without libc (see [`super::raw`]).
+//! - The cradle outlives both processes: it is given back when the supervisor has been waited for,
+//!   and otherwise never.
+//! - A command of another account gets a supervisor with a copy. It is that account's before it
+//!   executes anything, and nobody who could look at it then may see the agent's memory.
+//! - Should the kernel's OOM killer choose the agent, it ends whoever shares its memory. Commands are
+//!   chosen first, see [`child`].
 
-#![expect(unsafe_code, reason = "fork, clone, execve and signal masks have no safe form")]
+#![expect(unsafe_code, reason = "clone and descriptors of another process have no safe form")]
 
 use std::cell::Cell;
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions};
 
-use super::image::{Identity, Image};
+use super::child::{self, Wires};
+use super::image::Image;
+use super::raw;
 use super::report::{Report, Step};
 
 /// What a command has open: nothing to read and two pipes to print to, or a terminal; and, when its text is
@@ -29,46 +45,114 @@ pub(super) struct Streams {
     pub(super) is_terminal: bool,
 }
 
-/// Where a command finds [`Streams::script`].
-pub(super) const SCRIPT_FD: RawFd = 3;
+impl Streams {
+    fn wires(&self) -> Wires {
+        Wires {
+            stdin: self.stdin.as_raw_fd(),
+            stdout: self.stdout.as_raw_fd(),
+            stderr: self.stderr.as_raw_fd(),
+            script: self.script.as_ref().map(AsRawFd::as_raw_fd),
+            is_terminal: self.is_terminal,
+        }
+    }
+}
 
 /// What supervisors call themselves, and those of commands that outlive their caller: init
 /// tells them apart when their agent has died.
 pub(crate) const SUPERVISOR: &CStr = c"supervisor";
 pub(super) const SUPERVISOR_OF_LASTING: &CStr = c"supervisor-bg";
 
-/// Stack of the command until it executes its program; its own, since it shares all memory
-/// with the sleeping supervisor.
-const STACK_BYTES: usize = 64 << 10;
+/// Stack of a supervisor, and of its command until that executes its program. Hardly any of it is
+/// ever touched, so hardly any of it is memory.
+const STACK_BYTES: usize = 32 << 10;
 
-/// Makes commands better victims for the OOM killer than init and agent. Raising one's own
-/// score needs no privilege, lowering it does, so the agent cannot make itself a worse one.
-const OOM_SCORE_ADJUST: &[u8] = b"500";
+/// The memory that a supervisor and its command use. Dropping it leaks it: processes that a runtime
+/// leaves behind still use theirs.
+pub(super) struct Cradle(NonNull<Content>);
 
-/// Forks a supervisor that starts `image` and reports to `reports`. Returns its process id,
-/// which is a child to be waited for, before the command runs.
-pub(super) fn start(image: &Image, streams: &Streams, reports: &OwnedFd) -> io::Result<Pid> {
-    let mut stack = vec![0u8; STACK_BYTES];
-    let (arguments, environment) = (pointers(&image.arguments), pointers(&image.environment));
-    let starting = Starting {
-        name: if image.is_lasting { SUPERVISOR_OF_LASTING } else { SUPERVISOR },
-        image,
-        arguments: &arguments,
-        environment: &environment,
-        streams,
+// SAFETY: this process only makes it and frees it; who uses it is another one.
+unsafe impl Send for Cradle {}
+
+struct Content {
+    name: &'static CStr,
+    image: Arc<Image>,
+    /// As `execve` wants them: pointers into the image, the last one null.
+    arguments: Vec<*const c_char>,
+    environment: Vec<*const c_char>,
+    /// Numbers, because the agent closes its own long before.
+    wires: Wires,
+    reports: RawFd,
+    /// Signals to reset, see [`child::dispositions`].
+    dispositions: u64,
+    /// Where the command's process says why it failed.
+    failure: Cell<Option<(Step, Errno)>>,
+    supervisor_stack: Stack,
+    command_stack: Stack,
+}
+
+impl Cradle {
+    /// Gives the memory back. Only when its supervisor has been waited for.
+    pub(super) fn free(self) {
+        // SAFETY: made by `Box::into_raw`, and freed once, since this takes the only one. The supervisor
+        // is gone, and it left only after the command had its program.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// Used from its end down, never initialised.
+struct Stack(Box<[MaybeUninit<u8>]>);
+
+impl Stack {
+    fn new() -> Self {
+        Self(Box::new_uninit_slice(STACK_BYTES))
+    }
+
+    /// Its end, aligned as it has to be.
+    fn top(&self) -> *mut u8 {
+        let end = self.0.as_ptr_range().end.cast::<u8>().cast_mut();
+        end.wrapping_sub(end.addr() % 16)
+    }
+}
+
+/// Starts a supervisor that starts `image` and reports to `reports`. Returns its process id, which is
+/// a child to be waited for, before the command runs.
+pub(super) fn start(
+    image: &Arc<Image>,
+    is_lasting: bool,
+    streams: &Streams,
+    reports: &OwnedFd,
+) -> Result<(Pid, Cradle), Errno> {
+    let content = Box::new(Content {
+        name: if is_lasting { SUPERVISOR_OF_LASTING } else { SUPERVISOR },
+        arguments: pointers(&image.arguments),
+        environment: pointers(&image.environment),
+        wires: streams.wires(),
+        reports: reports.as_raw_fd(),
+        dispositions: child::dispositions(),
         failure: Cell::new(None),
-    };
-    // No handler of the agent's may run in the child between here and its own mask.
+        supervisor_stack: Stack::new(),
+        command_stack: Stack::new(),
+        image: image.clone(),
+    });
+    let memory = if image.identity.is_some() { 0 } else { libc::CLONE_VM };
+    let top = content.supervisor_stack.top();
+    let content = Box::into_raw(content);
+    // No handler of the agent's may run in the child.
     let mask = block_all_signals();
-    // SAFETY: the child calls `supervise`, which never returns and, as the module says, does
-    // nothing that a fork of a process with threads may not do.
-    let forked = match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => supervise(&starting, reports.as_fd(), &mut stack),
-        pid => Pid::from_raw(pid).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData)),
-    };
+    // SAFETY: the stack is aligned; `Cradle` keeps it and the content until the process has gone. What
+    // the child does is all in this module, which does nothing that it must not.
+    let cloned = unsafe { raw::clone(memory | libc::SIGCHLD, top, supervise, content.cast()) };
     set_signal_mask(&mask);
-    forked
+    // SAFETY: it came from a box.
+    let cradle = Cradle(unsafe { NonNull::new_unchecked(content) });
+    match cloned.map(|pid| i32::try_from(pid).ok().and_then(Pid::from_raw)) {
+        Ok(Some(pid)) => Ok((pid, cradle)),
+        Ok(None) => Err(Errno::INVAL),
+        Err(errno) => {
+            cradle.free();
+            Err(errno)
+        }
+    }
 }
 
 /// Pointers to strings, and a null one after them. Valid as long as the strings.
@@ -76,42 +160,33 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// What the command's process needs, and where it says why it failed. It shares this memory.
-struct Starting<'a> {
-    name: &'static CStr,
-    image: &'a Image,
-    /// As `execve` wants them: pointers, the last one null.
-    arguments: &'a [*const c_char],
-    environment: &'a [*const c_char],
-    streams: &'a Streams,
-    failure: Cell<Option<(Step, Errno)>>,
-}
-
 /// All signals are blocked here: a supervisor goes only when everything below it has gone.
-fn supervise(starting: &Starting<'_>, reports: BorrowedFd<'_>, stack: &mut [u8]) -> ! {
-    // Without it orphans would go to init. Every kernel since 3.4 has it.
-    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let _ = rustix::thread::set_name(starting.name);
+extern "C" fn supervise(argument: *mut c_void) -> ! {
+    // SAFETY: `start` passes a `Content` that lives until this process has gone; nobody else uses it but
+    // the command's process, while this one sleeps.
+    let content = unsafe { &*argument.cast_const().cast::<Content>() };
+    // Without it orphans would go to init. Every kernel since 3.4 has it. Which number is said is all the same.
+    let _ = rustix::process::set_child_subreaper(Some(Pid::INIT));
+    let _ = rustix::thread::set_name(content.name);
     // The agent's folder must not be kept busy.
     let _ = rustix::process::chdir(c"/");
-    // SAFETY: the stack is used from its end down and is 16-byte aligned there; the child
-    // reads `starting` while this process sleeps in clone (CLONE_VFORK), so the borrows hold.
+    // SAFETY: another stack of the same cradle; this process sleeps until the command has left it.
     let cloned = unsafe {
-        let top = stack.as_mut_ptr().add(stack.len());
-        let top = top.sub(top.addr() % 16);
-        let argument = std::ptr::from_ref(starting).cast_mut().cast();
-        libc::clone(become_command, top.cast(), libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD, argument)
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        raw::clone(flags, content.command_stack.top(), become_command, argument)
     };
-    let command = match (cloned, starting.failure.get()) {
-        (-1, _) => {
-            tell(reports, Report::Failed { step: Step::Fork, errno: last_errno() });
-            exit(0)
+    // SAFETY: copied with the table of descriptors, so it is open.
+    let reports = unsafe { BorrowedFd::borrow_raw(content.reports) };
+    let command = match (cloned, content.failure.get()) {
+        (Err(errno), _) => {
+            tell(reports, Report::Failed { step: Step::Fork, errno });
+            raw::exit(0)
         }
         (_, Some((step, errno))) => {
             tell(reports, Report::Failed { step, errno });
-            exit(0)
+            raw::exit(0)
         }
-        (command, None) => command,
+        (Ok(command), None) => i32::try_from(command).unwrap_or(0),
     };
     tell(reports, Report::Started { pid: command });
     // Pipes end when their last writer closes them; this process must not be one.
@@ -128,7 +203,7 @@ fn supervise(starting: &Starting<'_>, reports: BorrowedFd<'_>, stack: &mut [u8])
             }
             Ok(_) | Err(Errno::INTR) => {}
             // No children: everything the command started is over.
-            Err(_) => exit(0),
+            Err(_) => raw::exit(0),
         }
     }
 }
@@ -140,15 +215,16 @@ fn tell(reports: BorrowedFd<'_>, report: Report) {
 
 /// The memory of the largest process that was waited for, by this process or by one that it
 /// waited for. A process has on record what it had before it became its program, and that was
-/// this one's: what is not more than that says nothing.
+/// this one's, which is the agent's: what is not more than that says nothing.
 fn peak_kib() -> i32 {
     let of = |whose: c_int| {
-        // SAFETY: plain numbers, all zero is a valid value; the kernel fills it in.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+        let place = usage.as_mut_ptr().expose_provenance();
         // SAFETY: a valid place to put them.
-        match unsafe { libc::getrusage(whose, &raw mut usage) } {
-            0 => usage.ru_maxrss,
-            _ => 0,
+        match unsafe { raw::call(libc::SYS_getrusage, [whose as usize, place, 0, 0]) } {
+            // SAFETY: plain numbers, all zero is a valid value; the kernel has filled it in.
+            Ok(_) => unsafe { usage.assume_init() }.ru_maxrss,
+            Err(_) => 0,
         }
     };
     let (own, peak) = (of(libc::RUSAGE_SELF), of(libc::RUSAGE_CHILDREN));
@@ -157,143 +233,35 @@ fn peak_kib() -> i32 {
 
 /// Makes `kept` file descriptor 0 and closes all others.
 fn keep_only(kept: BorrowedFd<'_>) {
-    // SAFETY: plain descriptor calls; every owner of one of these is in a copy of memory that
-    // is never used again.
+    // SAFETY: plain descriptor calls on a table of this process's own, in which nothing else is used.
     unsafe {
-        libc::dup2(kept.as_raw_fd(), 0);
-        if libc::syscall(libc::SYS_close_range, 1, c_uint::MAX, 0) != 0 {
+        let _ = raw::call(libc::SYS_dup3, [kept.as_raw_fd() as usize, 0, 0, 0]);
+        if raw::call(libc::SYS_close_range, [1, child::LAST_FD, 0, 0]).is_err() {
             (1..1024).for_each(|fd| {
-                libc::close(fd);
+                let _ = raw::call(libc::SYS_close, [fd, 0, 0, 0]);
             });
         }
     }
 }
 
-/// The command's process, up to its program. Returns only on failure.
-extern "C" fn become_command(argument: *mut c_void) -> c_int {
-    // SAFETY: `supervise` passes a `Starting` that lives until this process has gone.
-    let starting = unsafe { &*argument.cast_const().cast::<Starting<'_>>() };
-    let failure = match prepare(starting.image, starting.streams) {
-        Ok(()) => (Step::Execute, execute(starting)),
+/// The command's process, up to its program. Goes on only where that fails.
+extern "C" fn become_command(argument: *mut c_void) -> ! {
+    // SAFETY: as in `supervise`, which sleeps meanwhile.
+    let content = unsafe { &*argument.cast_const().cast::<Content>() };
+    let failure = match child::prepare(&content.image, content.wires, content.dispositions) {
+        Ok(()) => {
+            let (arguments, environment) = (content.arguments.as_ptr(), content.environment.as_ptr());
+            let reason = child::execute(
+                &content.image,
+                arguments.expose_provenance(),
+                environment.expose_provenance(),
+            );
+            (Step::Execute, reason)
+        }
         Err(failure) => failure,
     };
-    starting.failure.set(Some(failure));
-    exit(127)
-}
-
-fn prepare(image: &Image, streams: &Streams) -> Result<(), (Step, Errno)> {
-    let detach = |errno| (Step::Detach, errno);
-    rustix::process::setsid().map_err(detach)?;
-    if streams.is_terminal {
-        rustix::process::ioctl_tiocsctty(&streams.stdin).map_err(detach)?;
-    }
-    wire(streams).map_err(detach)?;
-    raise_oom_score();
-    if let Some(limit) = image.process_limit {
-        limit_processes(limit);
-    }
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    if let Some(identity) = &image.identity {
-        switch_to(identity).map_err(|errno| (Step::SwitchUser, errno))?;
-    }
-    // As the account that will work there: what it may not enter is refused here.
-    rustix::process::chdir(&image.folder).map_err(|errno| (Step::EnterFolder, errno))?;
-    reset_signals();
-    Ok(())
-}
-
-fn wire(streams: &Streams) -> Result<(), Errno> {
-    let to = |from: &OwnedFd, to: RawFd| {
-        // SAFETY: only this process's own table changes (no CLONE_FILES). Rust's runtime
-        // keeps 0 to 2 open, so no source is overwritten before it is used.
-        match unsafe { libc::dup2(from.as_raw_fd(), to) } {
-            -1 => Err(last_errno()),
-            _ => Ok(()),
-        }
-    };
-    to(&streams.stdin, 0)?;
-    to(&streams.stdout, 1)?;
-    to(&streams.stderr, 2)?;
-    let mut first_private = SCRIPT_FD;
-    if let Some(script) = &streams.script {
-        to(script, SCRIPT_FD)?;
-        // SAFETY: as above. dup2 onto itself would have kept the flag.
-        unsafe { libc::fcntl(SCRIPT_FD, libc::F_SETFD, 0) };
-        first_private += 1;
-    }
-    // All of ours close on exec by themselves; this is for hosts of the library that forget.
-    // SAFETY: marks descriptors of this process, closes none.
-    unsafe { libc::syscall(libc::SYS_close_range, first_private, c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
-    Ok(())
-}
-
-/// Where the file is missing or read-only the OOM killer decides by itself.
-fn raise_oom_score() {
-    use rustix::fs::{Mode, OFlags, open};
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    if let Ok(file) = open(c"/proc/self/oom_score_adj", flags, Mode::empty()) {
-        let _ = rustix::io::write(file, OOM_SCORE_ADJUST);
-    }
-}
-
-/// Of the command and all that it starts; the agent itself can always start another. It cannot be
-/// raised again without a privilege that nobody has.
-fn limit_processes(limit: u64) {
-    use rustix::process::{Resource, Rlimit, setrlimit};
-    let limit = Rlimit { current: Some(limit), maximum: Some(limit) };
-    // Refused only where a lower one is in force already.
-    let _ = setrlimit(Resource::Nproc, limit);
-}
-
-/// The calls of this thread only: glibc's would look for other threads to switch.
-fn switch_to(identity: &Identity) -> Result<(), Errno> {
-    use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
-    set_thread_groups(&identity.groups)?;
-    set_thread_res_gid(identity.gid, identity.gid, identity.gid)?;
-    set_thread_res_uid(identity.uid, identity.uid, identity.uid)
-}
-
-/// Ignored signals stay ignored over exec, and the Rust runtime and the agent ignore some.
-fn reset_signals() {
-    // The kernel's own structure (action, flags, restorer, mask), all zero: the default action.
-    // Not through glibc, which refuses the two signals it keeps for itself.
-    let default = [0u64; 4];
-    for signal in 1..=64 {
-        // SAFETY: no handler is installed. Refused for the two that have none.
-        unsafe {
-            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), std::ptr::null::<u64>(), 8)
-        };
-    }
-    // SAFETY: an all-zero set is an empty set.
-    set_signal_mask(&unsafe { std::mem::zeroed() });
-}
-
-/// Tries each candidate; the last reason that is not "not here" is the one to tell.
-fn execute(starting: &Starting<'_>) -> Errno {
-    let mut reason = Errno::NOENT;
-    for candidate in &starting.image.candidates {
-        // SAFETY: all three are null-terminated and outlive the call.
-        unsafe {
-            libc::execve(candidate.as_ptr(), starting.arguments.as_ptr(), starting.environment.as_ptr());
-        }
-        match last_errno() {
-            Errno::NOENT | Errno::NOTDIR => {}
-            // Not executable here; perhaps further along the path.
-            Errno::ACCESS => reason = Errno::ACCESS,
-            errno => return errno,
-        }
-    }
-    reason
-}
-
-fn last_errno() -> Errno {
-    // SAFETY: always a valid pointer to this thread's value.
-    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
-}
-
-fn exit(code: c_int) -> ! {
-    // SAFETY: ends the process at once; nothing is flushed or unwound.
-    unsafe { libc::_exit(code) }
+    content.failure.set(Some(failure));
+    raw::exit(127)
 }
 
 fn block_all_signals() -> libc::sigset_t {

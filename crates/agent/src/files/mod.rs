@@ -2,7 +2,8 @@
 //! named, relative ones start at the workspace.
 //!
 //! File work blocks, so it runs on the runtime's few blocking threads, one bounded piece at a
-//! time: a reader or writer that stalls holds no thread.
+//! time: a reader or writer that stalls holds no thread (see [`threads`]). Pages of small files are the exception,
+//! see there.
 
 mod directory;
 mod kind;
@@ -27,7 +28,7 @@ pub(crate) use path::{plain, resolve};
 pub(crate) use read::read_file;
 pub(crate) use replace::{NewFile, Replacement, follow_links};
 pub(crate) use temporary::{Temporary, is_unnamed, own_temporary};
-pub(crate) use turns::Turn;
+pub(crate) use turns::{Turn, in_turn};
 pub(crate) use write::write_file;
 
 use std::path::Path;
@@ -37,22 +38,36 @@ use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open};
 use rustix::io::Errno;
 
 use crate::error::CallError;
+use crate::threads;
 
-/// Runs blocking file work.
+/// Runs blocking file work that is soon done.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CallError> + Send + 'static,
 ) -> Result<T, CallError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        // It panicked, or the runtime is going away.
-        Err(_) => Err(CallError::File { path: "file work".into(), errno: Errno::CANCELED }),
-    }
+    threads::file_work(work).await.unwrap_or_else(broken_off)
+}
+
+/// Runs blocking file work that may take as long as the file is large.
+pub(crate) async fn long_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, CallError> + Send + 'static,
+) -> Result<T, CallError> {
+    threads::long_work(work).await.unwrap_or_else(broken_off)
+}
+
+/// It panicked, or the runtime is going away.
+pub(crate) fn broken_off<T>() -> Result<T, CallError> {
+    Err(CallError::File { path: "file work".into(), errno: Errno::CANCELED })
 }
 
 /// Opens a regular file for reading. Never waits: a pipe without a writer would, a device may.
 pub(crate) fn open_regular(path: &Path) -> Result<(OwnedFd, Stat), CallError> {
     // Looked at first, because opening alone has effects on pipes and devices.
-    check_regular(path, &rustix::fs::stat(path).map_err(CallError::file(path))?)?;
+    open_seen(path, &rustix::fs::stat(path).map_err(CallError::file(path))?)
+}
+
+/// The same for a file that was looked at a moment ago.
+fn open_seen(path: &Path, seen: &Stat) -> Result<(OwnedFd, Stat), CallError> {
+    check_regular(path, seen)?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = open(path, flags, Mode::empty()).map_err(CallError::file(path))?;
     // And again, because it may have become something else meanwhile.

@@ -6,7 +6,8 @@
 //!                        └── dropped, or failed anywhere ──► gone; the target is untouched
 //! ```
 //!
-//! An edit leaves out both fsyncs; see the edit module. The rename happens in the file's turn.
+//! An edit leaves out both fsyncs; see the edit module. The rename happens in the file's turn, see
+//! [`super::turns`].
 //!
 //! A link is followed to the file it names, as an ordinary write would. A file that was there
 //! keeps its mode and owner; other hard links to it keep the old content.
@@ -93,14 +94,22 @@ impl Replacement {
         Ok(())
     }
 
-    /// Puts the new content in the place of the old. When this returns it is on the disk.
-    /// Answers how much it is, and whether there was nothing before.
-    pub(super) fn commit(mut self) -> Result<(u64, bool), CallError> {
+    /// The folder and the name in it that the content will have: whose turn is needed.
+    pub(super) fn place(&self) -> Result<(Stat, &OsStr), CallError> {
+        let folder = fstat(self.staged.folder()).map_err(CallError::file(&self.target))?;
+        Ok((folder, self.name.as_os_str()))
+    }
+
+    /// Brings the new content to the disk, not yet in its place.
+    pub(super) fn sync(&mut self) -> Result<(), CallError> {
         let fail = || CallError::file(&self.target);
         self.staged.dress(&self.dress).map_err(fail())?;
-        fsync(self.staged.file()).map_err(fail())?;
-        let folder = fstat(self.staged.folder()).map_err(fail())?;
-        let turn = Turn::of(&folder, self.name.as_os_str());
+        fsync(self.staged.file()).map_err(fail())
+    }
+
+    /// Puts the new content, which is on the disk, in the place of the old, and lets the turn go as soon
+    /// as it is there. Answers how much it is, and whether there was nothing before.
+    pub(super) fn commit_synced(mut self, turn: Turn) -> Result<(u64, bool), CallError> {
         self.staged.put(&self.name, self.created).map_err(CallError::file(&self.target))?;
         drop(turn);
         // The new name is there; a file system that cannot sync folders keeps it its own way.
@@ -118,11 +127,9 @@ impl Replacement {
 
     /// Puts the content where nothing is, without waiting for the disk. Fails when something
     /// came there meanwhile.
-    pub(crate) fn commit_new(mut self) -> Result<(), CallError> {
+    pub(crate) fn commit_new(mut self, _turn: Turn) -> Result<(), CallError> {
         let fail = || CallError::file(&self.target);
         self.staged.dress(&self.dress).map_err(fail())?;
-        let folder = fstat(self.staged.folder()).map_err(fail())?;
-        let _turn = Turn::of(&folder, self.name.as_os_str());
         match self.staged.put_new(&self.name) {
             Err(Errno::EXIST) => Err(CallError::AlreadyExists { path: self.target.clone() }),
             put => put.map_err(CallError::file(&self.target)),
@@ -174,25 +181,44 @@ fn ends_with_slash(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-/// Opens a folder, made with its parents where it is missing.
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Opens a folder, made with its parents where it is missing: up to the first that is there, and down
+/// again. A path may have two thousand of them, more than a thread's stack would hold.
 fn make_folder(path: &Path, owner: Option<&Account>) -> Result<OwnedFd, CallError> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    match open(path, flags, Mode::empty()) {
-        Ok(folder) => return Ok(folder),
-        Err(Errno::NOENT) => {}
-        Err(errno) => return Err(CallError::file(path)(errno)),
-    }
-    let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
-        // A path through `..` of something that is not there.
-        return Err(CallError::file(path)(Errno::NOENT));
+    let mut missing = Vec::new();
+    let mut there = path;
+    let mut folder = loop {
+        match open(there, FOLDER, Mode::empty()) {
+            Ok(folder) => break folder,
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(CallError::file(there)(errno)),
+        }
+        let (Some(above), Some(name)) = (there.parent(), there.file_name()) else {
+            // A path through `..` of something that is not there.
+            return Err(CallError::file(there)(Errno::NOENT));
+        };
+        missing.push((there, name));
+        there = above;
     };
-    let above = make_folder(above, owner)?;
-    match mkdirat(&above, name, Mode::from_raw_mode(0o755)) {
+    for (path, name) in missing.into_iter().rev() {
+        folder = make_one(&folder, path, name, owner)?;
+    }
+    Ok(folder)
+}
+
+fn make_one(
+    above: &OwnedFd,
+    path: &Path,
+    name: &OsStr,
+    owner: Option<&Account>,
+) -> Result<OwnedFd, CallError> {
+    match mkdirat(above, name, Mode::from_raw_mode(0o755)) {
         // Made by somebody else meanwhile: just as good.
         Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(cannot_create(&above, path, errno)),
+        Err(errno) => return Err(cannot_create(above, path, errno)),
     }
-    let folder = openat(&above, name, flags, Mode::empty()).map_err(CallError::file(path))?;
+    let folder = openat(above, name, FOLDER, Mode::empty()).map_err(CallError::file(path))?;
     if let Some(owner) = owner {
         let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
         fchown(&folder, Some(uid), Some(gid)).map_err(CallError::file(path))?;
@@ -223,7 +249,9 @@ mod tests {
     fn write(path: &Path, content: &[u8]) -> Result<(u64, bool), CallError> {
         let mut replacement = Replacement::begin(path, &NEW)?;
         replacement.append(content)?;
-        replacement.commit()
+        replacement.sync()?;
+        let turn = Turn::now(&replacement)?.expect("nobody else changes it");
+        replacement.commit_synced(turn)
     }
 
     fn entries(folder: &Path) -> Vec<String> {
@@ -241,6 +269,17 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"content");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o644);
         assert_eq!(entries(&root.path().join("a/b")), ["c"]);
+    }
+
+    /// As many folders as a path can have, on a thread with the stack that the agent's have.
+    #[test]
+    fn many_folders_need_little_stack() {
+        let root = tempfile::tempdir().unwrap();
+        let depth = (libc::PATH_MAX as usize - root.path().as_os_str().len() - 8) / 2;
+        let path = root.path().join("d/".repeat(depth)).join("file");
+        let small = std::thread::Builder::new().stack_size(256 << 10);
+        let written = small.spawn(move || write(&path, b"deep").unwrap()).unwrap();
+        assert_eq!(written.join().unwrap(), (4, true));
     }
 
     #[test]

@@ -70,6 +70,12 @@ impl PageBuilder {
         }
     }
 
+    /// Adds so many NUL bytes. As many as are kept of a line say the same as all of them.
+    pub(super) fn push_hole(&mut self, length: u64) {
+        let most = LINE_BYTES as u64;
+        self.push(&vec![0; usize::try_from(length.min(most)).unwrap_or(LINE_BYTES)]);
+    }
+
     /// The page, when the whole file was pushed.
     pub(super) fn finish(mut self) -> v1::TextPage {
         if self.line_begun {

@@ -16,6 +16,7 @@ use crate::body::BrokenOff;
 use crate::error::CallError;
 
 use super::replace::{NewFile, Replacement};
+use super::turns::in_turn;
 use super::{blocking, path};
 
 /// Permission bits of a new file unless the request names others.
@@ -51,7 +52,11 @@ pub(crate) async fn write_file(
     if broken_off.is_set() {
         return Err(Status::cancelled("the write broke off"));
     }
-    let (bytes_written, created) = blocking(move || replacement.commit()).await?;
+    let synced = move || {
+        replacement.sync()?;
+        Ok(replacement)
+    };
+    let (bytes_written, created) = in_turn(synced, Replacement::commit_synced).await?;
     Ok(v1::WriteFileResponse { bytes_written, created })
 }
 

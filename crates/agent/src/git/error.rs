@@ -19,6 +19,14 @@ pub(crate) enum GitError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A file that the request names is in no folder of the repository.
+    #[error("{} is outside the repository", shortened(.path))]
+    Outside {
+        /// The field that names it.
+        field: &'static str,
+        /// As the request names it.
+        path: String,
+    },
     /// There is no repository around the folder.
     #[error("{folder} is not in a git repository")]
     NotARepository {
@@ -79,6 +87,12 @@ impl GitError {
         Self::Invalid { field, reason: reason.into() }
     }
 
+    /// This file leads out of the repository.
+    pub(super) fn outside(field: &'static str, path: &str) -> Self {
+        let path = path.get(..path.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or(path);
+        Self::Outside { field, path: path.to_owned() }
+    }
+
     /// git refused.
     pub(super) fn failed(message: impl AsRef<str>) -> Self {
         Self::Failed { message: shortened(&scrubbed(message.as_ref())), files: Vec::new() }
@@ -101,7 +115,7 @@ impl GitError {
 
     pub(crate) fn code(&self) -> FailureCode {
         match self {
-            Self::Invalid { .. } => FailureCode::InvalidRequest,
+            Self::Invalid { .. } | Self::Outside { .. } => FailureCode::InvalidRequest,
             Self::NotARepository { .. } => FailureCode::NotARepository,
             Self::RefNotFound { .. } => FailureCode::RefNotFound,
             Self::BranchExists { .. } => FailureCode::AlreadyExists,
@@ -116,7 +130,15 @@ impl GitError {
     /// The field of the request that this is about.
     pub(crate) fn field(&self) -> &'static str {
         match self {
-            Self::Invalid { field, .. } => field,
+            Self::Invalid { field, .. } | Self::Outside { field, .. } => field,
+            _ => "",
+        }
+    }
+
+    /// The file or folder that this is about.
+    pub(crate) fn path(&self) -> &str {
+        match self {
+            Self::Outside { path, .. } | Self::NotARepository { folder: path } => path,
             _ => "",
         }
     }

@@ -61,7 +61,8 @@ pub(crate) struct Writers {
 /// Does one action. Dropping it ends git with everything it started.
 pub(crate) async fn git(shared: &Arc<Shared>, request: v1::GitRequest) -> Result<v1::GitResponse, CallError> {
     let action = request.action.ok_or_else(|| GitError::invalid("action", "no action is given"))?;
-    let program = Program::new(shared, &request.path, request.user);
+    let files_field = if matches!(action, Action::Commit(_)) { "files" } else { "paths" };
+    let program = Program::new(shared, request.path, request.user, files_field);
     let acting = async {
         let reads = matches!(action, Action::Status(_) | Action::Diff(_) | Action::Log(_));
         let _turn = if reads { None } else { Some(shared.git.turn.lock().await) };

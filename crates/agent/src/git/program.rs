@@ -69,8 +69,12 @@ pub(super) enum Access {
 /// git in one folder, as one account.
 pub(super) struct Program<'a> {
     shared: &'a Arc<Shared>,
+    /// As the request names it; empty is the workspace.
+    workdir: String,
     folder: PathBuf,
     user: String,
+    /// The field of the request that names files.
+    files_field: &'static str,
 }
 
 /// One thing to ask of it.
@@ -123,8 +127,17 @@ impl Call {
 }
 
 impl<'a> Program<'a> {
-    pub(super) fn new(shared: &'a Arc<Shared>, path: &str, user: String) -> Self {
-        Self { shared, folder: shared.config.workspace.join(path), user }
+    pub(super) fn new(
+        shared: &'a Arc<Shared>,
+        path: String,
+        user: String,
+        files_field: &'static str,
+    ) -> Self {
+        let folder = match path.as_str() {
+            "" => shared.config.workspace.clone(),
+            path => shared.config.workspace.join(path),
+        };
+        Self { shared, workdir: path, folder, user, files_field }
     }
 
     /// Runs git, whatever comes of it.
@@ -138,7 +151,7 @@ impl<'a> Program<'a> {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let command = v1::Command {
             program: Some(v1::command::Program::Argv(v1::Argv { words })),
-            workdir: self.folder.to_string_lossy().into_owned(),
+            workdir: self.workdir.clone(),
             environment: VARIABLES.iter().map(own).collect::<HashMap<_, _>>(),
             user: self.user.clone(),
         };
@@ -204,7 +217,7 @@ impl<'a> Program<'a> {
         }
         let said = String::from_utf8_lossy(&collected.stderr);
         if let Some(path) = outside(&said) {
-            return CallError::NotFound { path: PathBuf::from(path), suggestions: Vec::new() };
+            return GitError::outside(self.files_field, path).into();
         }
         let message = complaint(&collected.stderr);
         if space::is_missing(&said, &self.folder) {

@@ -28,9 +28,6 @@ use super::key::{self, Key};
 use super::stdio::{FirstConnection, Untaken};
 use super::{InitError, Options, own_program};
 
-/// Threads for file work and process scans. Few: each counts against the sandbox's process limit.
-const BLOCKING_THREADS: usize = 8;
-
 /// Enough for file work; the default is 2 MiB.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -42,6 +39,8 @@ pub(super) struct AgentCommand<'a> {
     pub(super) first_connection: Untaken,
     /// See [`AgentOptions::kills`].
     pub(super) kills: Option<&'a File>,
+    /// See [`AgentOptions::lease`].
+    pub(super) lease: &'a File,
 }
 
 /// How the agent is started by init.
@@ -64,6 +63,8 @@ pub struct AgentOptions {
     pub limits: Limits,
     /// Where init counts what it has killed for want of memory.
     pub kills: Option<RawFd>,
+    /// Where the agent writes down what it knows of the control plane, for the one after it.
+    pub lease: Option<RawFd>,
 }
 
 impl AgentCommand<'_> {
@@ -94,6 +95,8 @@ impl AgentCommand<'_> {
             fcntl_setfd(kills, FdFlags::empty())?;
             arguments.extend(["--kills-fd".into(), kills.as_raw_fd().to_string().into()]);
         }
+        fcntl_setfd(self.lease, FdFlags::empty())?;
+        arguments.extend(["--lease-fd".into(), self.lease.as_raw_fd().to_string().into()]);
         // Held until the agent has been started; then it alone has it.
         let first_connection = self.first_connection.hand_over()?;
         if let Some(connection) = &first_connection {
@@ -147,7 +150,8 @@ pub fn run(options: AgentOptions) -> Result<ExitCode, InitError> {
         .map(FirstConnection::adopt)
         .transpose()
         .map_err(InitError::kernel("first connection"))?;
-    let kills = options.kills.map(adopt_kills).transpose()?;
+    let kills = options.kills.map(|kills| adopt_file(kills, "count of kills")).transpose()?;
+    let lease = options.lease.map(|lease| adopt_file(lease, "lease")).transpose()?;
     let key = read_key()?;
     ignore_polite_signals();
     bound_memory();
@@ -160,6 +164,7 @@ pub fn run(options: AgentOptions) -> Result<ExitCode, InitError> {
     let config = Config {
         limits: options.limits,
         kills,
+        lease,
         scope: options.scope,
         silence_limit: options.silence_limit,
         image_environment,
@@ -167,7 +172,7 @@ pub fn run(options: AgentOptions) -> Result<ExitCode, InitError> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS)
+        .max_blocking_threads(crate::threads::THREADS)
         .thread_stack_size(STACK_BYTES)
         // Kept for ever: in a sandbox at its process limit no new one could be started, and
         // they are what ends a fork bomb.
@@ -190,10 +195,11 @@ pub fn run(options: AgentOptions) -> Result<ExitCode, InitError> {
     }
 }
 
-fn adopt_kills(descriptor: RawFd) -> Result<Arc<File>, InitError> {
-    let kills = adopt(descriptor).map_err(|source| InitError::Descriptor { descriptor, source })?;
-    fcntl_setfd(&kills, FdFlags::CLOEXEC).map_err(InitError::kernel("count of kills"))?;
-    Ok(Arc::new(File::from(kills)))
+/// A file that init shares with the agent, and nothing that the agent starts.
+fn adopt_file(descriptor: RawFd, step: &'static str) -> Result<Arc<File>, InitError> {
+    let file = adopt(descriptor).map_err(|source| InitError::Descriptor { descriptor, source })?;
+    fcntl_setfd(&file, FdFlags::CLOEXEC).map_err(InitError::kernel(step))?;
+    Ok(Arc::new(File::from(file)))
 }
 
 /// A connection over two pipes.

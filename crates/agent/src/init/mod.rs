@@ -7,7 +7,8 @@
 //!      ┌─────────────────────────────────────────────────┘
 //!      ▼
 //!  start the agent ─► wait ─┬─ an orphan ended ──────► reaped, wait on
-//!      ▲                    ├─ time for a look ──────► limits upheld (see [`limits`]), wait on
+//!      ▲                    ├─ the agent was stopped ► told to go on, wait on
+//!      │                    ├─ time for a look ──────► limits upheld (see [`limits`]), wait on
 //!      │                    ├─ the agent ended ──────► its commands are ended;         │
 //!      │                    │                          pause (0.1 s doubling to 5 s) ──┤
 //!      │                    ├─ the lease is over ────► end everything, exit            │
@@ -16,13 +17,16 @@
 //! ```
 //!
 //! One thread, no runtime, nothing that can fail once the agent has been started. The socket
-//! is init's: connections made while the agent is down wait for the next one.
+//! is init's: connections made while the agent is down wait for the next one. So is the lease (see
+//! [`kept_lease`]): an agent that is started again knows when the sandbox is to end, and where none
+//! lives to say that it is over, init sees it.
 
 mod abandoned;
 mod agent_process;
 mod capabilities;
+mod kept_lease;
 mod key;
-mod limits;
+pub(crate) mod limits;
 mod listener;
 mod loopback;
 mod nameservers;
@@ -40,7 +44,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions, WaitStatus};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process};
 
 pub use agent_process::{AgentOptions, run as run_agent};
 
@@ -48,6 +52,7 @@ use crate::agent::Limits;
 
 use abandoned::Abandoned;
 use agent_process::AgentCommand;
+use kept_lease::KeptLease;
 use limits::Guard;
 use restart::Restart;
 use signals::{Signals, Woken};
@@ -164,14 +169,29 @@ pub fn run(options: &Options) -> Result<ExitCode, InitError> {
     let mut guard = Guard::new(options.limits).map_err(InitError::kernel("count of kills"))?;
     let kills = guard.as_ref().map(Guard::kills).map(File::try_clone).transpose();
     let kills = kills.map_err(InitError::kernel("count of kills"))?;
-    let agent = AgentCommand { listener: &listener, options, key, first_connection, kills: kills.as_ref() };
+    let mut lease = KeptLease::new(options.silence_limit).map_err(InitError::kernel("lease"))?;
+    let lease_file = lease.file().try_clone().map_err(InitError::kernel("lease"))?;
+    let agent = AgentCommand {
+        listener: &listener,
+        options,
+        key,
+        first_connection,
+        kills: kills.as_ref(),
+        lease: &lease_file,
+    };
     let first = agent.start().map_err(InitError::kernel("start of the agent"))?;
-    watch(&signals, &agent, first, guard.as_mut());
+    watch(&signals, &agent, first, &mut lease, guard.as_mut());
     Ok(ExitCode::SUCCESS)
 }
 
 /// Returns when everything has ended.
-fn watch(signals: &Signals, agent: &AgentCommand<'_>, first: Pid, mut guard: Option<&mut Guard>) {
+fn watch(
+    signals: &Signals,
+    agent: &AgentCommand<'_>,
+    first: Pid,
+    lease: &mut KeptLease,
+    mut guard: Option<&mut Guard>,
+) {
     let mut restart = Restart::default();
     let mut abandoned = Abandoned::default();
     let mut state = AgentState::Running { pid: first, since: Instant::now() };
@@ -180,9 +200,15 @@ fn watch(signals: &Signals, agent: &AgentCommand<'_>, first: Pid, mut guard: Opt
         let due = state.due().into_iter().chain(abandoned.due()).chain(look).min();
         match signals.wait(due.map(|at| at.saturating_duration_since(Instant::now()))) {
             Woken::Child => {
-                for (pid, status) in ended_children() {
+                for (pid, status) in changed_children() {
                     let AgentState::Running { pid: agent_pid, since } = state else { continue };
                     if pid != agent_pid {
+                        continue;
+                    }
+                    if status.stopped() {
+                        // Somebody in the sandbox did that. Nobody would be answered any more, and to
+                        // the control plane it looks like a sandbox that hangs.
+                        let _ = kill_process(pid, Signal::CONT);
                         continue;
                     }
                     if status.exit_status() == Some(i32::from(crate::EXIT_LEASE_OVER)) {
@@ -194,6 +220,7 @@ fn watch(signals: &Signals, agent: &AgentCommand<'_>, first: Pid, mut guard: Opt
                         "emergent-agent: the agent ended (code {code:?}, signal {signal:?}), restart in {pause:?}"
                     );
                     state = AgentState::Due { at: Instant::now() + pause };
+                    lease.agent_ended();
                     abandoned.ask();
                 }
             }
@@ -205,6 +232,9 @@ fn watch(signals: &Signals, agent: &AgentCommand<'_>, first: Pid, mut guard: Opt
         }
         abandoned.kill_when_due();
         if state.due().is_some_and(|at| at <= Instant::now()) {
+            if lease.is_over() {
+                return end_everything();
+            }
             state = match agent.start() {
                 Ok(pid) => AgentState::Running { pid, since: Instant::now() },
                 // Out of processes or memory: so is the sandbox, for now.
@@ -230,20 +260,21 @@ impl AgentState {
     }
 }
 
-/// Reaps everything that has ended: the agent, and orphans that came to init.
-fn ended_children() -> Vec<(Pid, WaitStatus)> {
-    let mut ended = Vec::new();
+/// Reaps everything that has ended: the agent, and orphans that came to init. Those that were stopped
+/// are told of too.
+fn changed_children() -> Vec<(Pid, WaitStatus)> {
+    let mut changed = Vec::new();
     loop {
-        match rustix::process::wait(WaitOptions::NOHANG) {
-            Ok(Some(child)) => ended.push(child),
+        match rustix::process::wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            Ok(Some(child)) => changed.push(child),
             Err(Errno::INTR) => {}
-            Ok(None) | Err(_) => return ended,
+            Ok(None) | Err(_) => return changed,
         }
     }
 }
 
 fn end_everything() {
-    crate::quiesce::end_below(GRACE, || drop(ended_children()));
+    crate::quiesce::end_below(GRACE, || drop(changed_children()));
 }
 
 /// The program this process runs, even when its file is gone.

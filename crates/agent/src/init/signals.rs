@@ -13,7 +13,7 @@ pub(super) struct Signals {
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// Children have ended, perhaps several.
+    /// Children have ended or were stopped, perhaps several.
     Child,
     /// Everything is to be ended.
     Terminate,

@@ -155,10 +155,16 @@ pub(crate) async fn signal(
     shared: &Shared,
     request: v1::SignalProcessRequest,
 ) -> Result<v1::SignalProcessResponse, CallError> {
-    let process = shared.processes.find(request.process_id)?;
+    let tree = match request.stdio_pid {
+        0 => shared.processes.find(request.process_id)?.tree.clone(),
+        pid => match shared.launcher.of_command(pid) {
+            Some(tree) => tree,
+            None => return Ok(v1::SignalProcessResponse { delivered: 0 }),
+        },
+    };
     let signal = signal_number::from_number(request.signal)
         .ok_or_else(|| CallError::invalid(format!("{} is not a signal that can be sent", request.signal)))?;
-    Ok(v1::SignalProcessResponse { delivered: process.tree.signal(signal).await })
+    Ok(v1::SignalProcessResponse { delivered: tree.signal(signal).await })
 }
 
 /// What a process is heard by.

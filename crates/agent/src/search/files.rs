@@ -30,8 +30,9 @@ pub(crate) async fn glob(
 ) -> Result<v1::GlobResponse, CallError> {
     check_pattern(&request.pattern)?;
     let limit = limit_of(request.limit)?;
-    let root = place(&shared.config.workspace, &request.path)?;
+    let workspace = shared.workspace.clone();
     searching(move |stop| {
+        let root = place(&workspace, &request.path)?;
         let written = without_dots(&request.pattern);
         let (root, pattern) = match split_absolute(&written) {
             Some((root, pattern)) => {
@@ -47,7 +48,8 @@ pub(crate) async fn glob(
             None => (plain(&root), written.as_str()),
         };
         let pattern = Pattern::parse(pattern, "pattern")?;
-        let mut newest = Newest { pattern: &pattern, limit, total: 0, heap: BinaryHeap::new() };
+        let mut newest =
+            Newest { pattern: &pattern, limit, total: 0, has_missed: false, heap: BinaryHeap::new() };
         if kind_at(&root)? == FileType::Directory {
             let hidden = pattern.names_dot;
             let options = Options { include_ignored: request.include_ignored, hidden };
@@ -87,6 +89,8 @@ struct Newest<'a> {
     pattern: &'a Pattern,
     limit: usize,
     total: usize,
+    /// There is something that may match and has a path longer than paths may be.
+    has_missed: bool,
     /// The one to give up first is on top: the oldest, and of two equally old the later name.
     heap: BinaryHeap<(Reverse<(i64, i64)>, PathBuf)>,
 }
@@ -101,7 +105,13 @@ impl Visitor for Newest<'_> {
             return Ok(ControlFlow::Continue(()));
         }
         // A link to a file is a file; one to a folder, or to nothing, is not.
-        let Ok(stat) = rustix::fs::stat(path) else { return Ok(ControlFlow::Continue(())) };
+        let stat = match rustix::fs::stat(path) {
+            Ok(stat) => stat,
+            Err(errno) => {
+                self.has_missed |= errno == Errno::NAMETOOLONG;
+                return Ok(ControlFlow::Continue(()));
+            }
+        };
         if is_link && FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Ok(ControlFlow::Continue(()));
         }
@@ -116,6 +126,10 @@ impl Visitor for Newest<'_> {
             self.heap.push((age, path.to_owned()));
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn too_deep(&mut self) {
+        self.has_missed = true;
     }
 }
 
@@ -132,7 +146,7 @@ impl Newest<'_> {
                 bytes <= ANSWER_BYTES
             })
             .collect();
-        let truncated = files.len() < self.total;
+        let truncated = self.has_missed || files.len() < self.total;
         v1::GlobResponse { files, truncated }
     }
 }

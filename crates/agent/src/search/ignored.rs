@@ -58,6 +58,16 @@ impl Present {
     }
 }
 
+/// Level by level: the chain may be as long as a path has folders, and a thread's stack is short.
+impl Drop for Rules {
+    fn drop(&mut self) {
+        let mut above = self.above.take();
+        while let Some(mut rules) = above.and_then(Arc::into_inner) {
+            above = rules.above.take();
+        }
+    }
+}
+
 impl Rules {
     /// The rules that hold above a folder, up to its repository.
     pub(super) fn above(folder: &Path) -> Option<Arc<Self>> {
@@ -142,4 +152,18 @@ fn read_rules(folder: &Path, name: &str) -> Option<Gitignore> {
         }
     }
     builder.build().ok().filter(|rules| !rules.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_levels_of_rules_need_little_stack() {
+        let level =
+            |above| Rules { above, ignore: None, gitignore: None, exclude: None, is_repository: false };
+        let chain = (0..100_000).fold(None, |above, _| Some(Arc::new(level(above))));
+        let small = std::thread::Builder::new().stack_size(256 << 10).spawn(move || drop(chain));
+        assert!(small.unwrap().join().is_ok());
+    }
 }

@@ -27,19 +27,17 @@ use std::time::{Duration, Instant};
 use emergent_protocol::{MAX_PATTERN_BYTES, MAX_SEARCH_ITEMS};
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use tokio::sync::Semaphore;
 
 use crate::error::CallError;
-use crate::files::{CancelOnDrop, blocking, plain, resolve, with_near_names};
+use crate::files::{CancelOnDrop, broken_off, plain, resolve, with_near_names};
+use crate::threads;
+use crate::workspace::Workspace;
 
 /// How long a search may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Items in an answer unless the request names another number.
 const DEFAULT_LIMIT: usize = 100;
-
-/// Searches at once. They hold blocking threads, and commands need some too.
-static SEARCHES: Semaphore = Semaphore::const_new(3);
 
 /// Whether to go on.
 #[derive(Clone)]
@@ -69,19 +67,20 @@ async fn searching<T: Send + 'static>(
 ) -> Result<T, CallError> {
     let cancelled = CancelOnDrop::default();
     let stop = Stop { cancelled: cancelled.flag.clone(), deadline: Instant::now() + PATIENCE };
-    // Never closed. The permit goes with the work, which may end later than this future.
-    let permit = SEARCHES.acquire().await.ok();
-    blocking(move || {
-        let _permit = permit;
+    let searched = threads::search(move || {
         stop.check()?;
         work(&stop)
-    })
-    .await
+    });
+    searched.await.unwrap_or_else(broken_off)
 }
 
 /// Where to look: the workspace, or what the request names.
-fn place(workspace: &Path, path: &str) -> Result<PathBuf, CallError> {
-    if path.is_empty() { Ok(workspace.to_owned()) } else { resolve(workspace, path) }
+fn place(workspace: &Workspace, path: &str) -> Result<PathBuf, CallError> {
+    if path.is_empty() {
+        workspace.ensure();
+        return Ok(workspace.path().to_owned());
+    }
+    resolve(workspace.path(), path)
 }
 
 fn limit_of(limit: u32) -> Result<usize, CallError> {
@@ -119,10 +118,70 @@ pub(crate) fn try_pattern(pattern: &str, path: &str) {
 
 #[cfg(test)]
 mod tests {
-    use emergent_protocol::FailureCode;
+    use std::fs;
+
+    use emergent_protocol::{FailureCode, KEY_LENGTH, v1};
+    use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, open, openat, unlinkat};
     use tonic::Status;
 
     use super::*;
+    use crate::agent::{Agent, Config};
+
+    /// Files that match, without their folder, and whether there is more.
+    async fn found(agent: &Agent, pattern: &str) -> (Vec<String>, bool) {
+        let request = v1::GlobRequest { pattern: pattern.to_owned(), ..Default::default() };
+        let answer = glob(&agent.shared, request).await.unwrap();
+        let name = |path: &String| path.rsplit('/').next().unwrap_or_default().to_owned();
+        (answer.files.iter().map(name).collect(), answer.truncated)
+    }
+
+    async fn searched(agent: &Agent) -> (usize, bool) {
+        let request = v1::GrepRequest { pattern: "needle".to_owned(), ..Default::default() };
+        let answer = grep(&agent.shared, request).await.unwrap();
+        (answer.matches.len(), answer.truncated)
+    }
+
+    /// A path that is longer than the system takes names nothing, and what is there is not forgotten.
+    #[tokio::test]
+    async fn what_lies_too_deep_is_told_of() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("near.txt"), "needle").unwrap();
+        let agent = Agent::new(Config::new(root.path(), [0; KEY_LENGTH]));
+        let name = "d".repeat(200);
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut folder = open(root.path(), flags, Mode::empty()).unwrap();
+        for _ in 0..20 {
+            mkdirat(&folder, &name, Mode::from_raw_mode(0o755)).unwrap();
+            folder = openat(&folder, &name, flags, Mode::empty()).unwrap();
+        }
+        let near = vec!["near.txt".to_owned()];
+        assert_eq!(found(&agent, "**/*.txt").await, (near.clone(), false));
+        assert_eq!(searched(&agent).await, (1, false));
+        // A file.
+        let long = format!("{name}.txt");
+        let mode = Mode::from_raw_mode(0o644);
+        drop(openat(&folder, &long, OFlags::CREATE | OFlags::WRONLY, mode).unwrap());
+        assert_eq!(found(&agent, "**/*.txt").await, (near.clone(), true));
+        assert_eq!(found(&agent, "**/*.rs").await, (vec![], false), "it would not match");
+        assert_eq!(searched(&agent).await, (1, true));
+        unlinkat(&folder, &long, AtFlags::empty()).unwrap();
+        // A folder, in which anything may be.
+        mkdirat(&folder, &name, Mode::from_raw_mode(0o755)).unwrap();
+        assert_eq!(found(&agent, "**/*.rs").await, (vec![], true));
+        assert_eq!(found(&agent, "*.txt").await, (near, false), "it is not looked into");
+        assert_eq!(searched(&agent).await, (1, true));
+    }
+
+    #[tokio::test]
+    async fn a_workspace_that_is_gone_is_empty() {
+        let root = tempfile::tempdir().unwrap();
+        let workspace = root.path().join("workspace");
+        let agent = Agent::new(Config::new(&workspace, [0; KEY_LENGTH]));
+        assert_eq!(found(&agent, "*").await, (vec![], false));
+        fs::remove_dir(&workspace).unwrap();
+        assert_eq!(searched(&agent).await, (0, false));
+        fs::remove_dir(&workspace).unwrap();
+    }
 
     #[test]
     fn a_search_that_takes_too_long_says_what_to_do() {

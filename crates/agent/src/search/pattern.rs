@@ -15,6 +15,8 @@ const MAX_DEPTH: usize = 8;
 pub(super) struct Pattern {
     glob: GlobSet,
     parts: Vec<Part>,
+    /// It is about names in the folder where the search begins, and none below.
+    is_one_name: bool,
     /// It has a name that begins with a dot.
     pub(super) names_dot: bool,
 }
@@ -40,17 +42,24 @@ impl Pattern {
     pub(super) fn parse(pattern: &str, field: &'static str) -> Result<Self, CallError> {
         let shape = check(pattern, field)?;
         let invalid = |error: globset::Error| CallError::field(field, error.kind().to_string());
+        // A pattern for one name is not matched against slashes. Where they do not matter, the common
+        // patterns are matched by their ending and need no automaton, which takes longer to make than a
+        // small folder to walk.
+        let is_one_name = matches!(shape.parts.as_slice(), [Part::Any | Part::Literal(_)]);
         let glob = GlobBuilder::new(pattern)
-            .literal_separator(true)
+            .literal_separator(!is_one_name)
             .backslash_escape(true)
             .empty_alternates(true)
             .build()
             .map_err(invalid)?;
         let glob = GlobSetBuilder::new().add(glob).build().map_err(invalid)?;
-        Ok(Self { glob, parts: shape.parts, names_dot: shape.names_dot })
+        Ok(Self { glob, parts: shape.parts, is_one_name, names_dot: shape.names_dot })
     }
 
     pub(super) fn matches(&self, relative: &[u8]) -> bool {
+        if self.is_one_name && relative.contains(&b'/') {
+            return false;
+        }
         self.glob.is_match(std::path::Path::new(super::walk::os_str(relative)))
     }
 
@@ -297,6 +306,10 @@ mod tests {
         };
         check("*.rs", "a.rs", true);
         check("*.rs", "src/a.rs", false);
+        check("*.rs", ".rs", true);
+        check("*", "src/a", false);
+        check("a*c", "a/c", false);
+        check("[!a]b", "/b", false);
         check("**/*.rs", "a.rs", true);
         check("**/*.rs", "x/y/a.rs", true);
         check("src/**", "src/a/b", true);

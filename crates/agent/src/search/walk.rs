@@ -1,6 +1,7 @@
 //! Every file below a folder, in the order of their paths.
 //!
-//! Links are not followed, so there are no cycles. What cannot be read is passed over.
+//! Links are not followed, so there are no cycles. What cannot be read is passed over; whoever visits is
+//! told of what only has a path that is too long for the system.
 
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, open, statat};
+use rustix::io::Errno;
 
 use crate::error::CallError;
 
@@ -39,6 +41,9 @@ pub(super) trait Visitor {
 
     /// A file, or a link to something; not a link to look into.
     fn file(&mut self, path: &Path, relative: &[u8], is_link: bool) -> Result<ControlFlow<()>, CallError>;
+
+    /// A folder to look into whose path is longer than paths may be: what is in it is not seen.
+    fn too_deep(&mut self);
 }
 
 /// Walks everything below `root`, which must be a folder.
@@ -81,9 +86,13 @@ pub(super) fn walk(
             }
         } else if visitor.enters(relative) {
             let rules = folder.rules.clone();
-            if let Ok(names) = walk.read(OFlags::NOFOLLOW) {
-                let folder = walk.enter(names, rules);
-                stack.push(folder);
+            match walk.read(OFlags::NOFOLLOW) {
+                Ok(names) => {
+                    let folder = walk.enter(names, rules);
+                    stack.push(folder);
+                }
+                Err(Errno::NAMETOOLONG) => visitor.too_deep(),
+                Err(_) => {}
             }
         }
     }
@@ -159,7 +168,7 @@ impl Walk<'_> {
     }
 
     /// The names in the folder it stands in.
-    fn read(&mut self, extra: OFlags) -> Result<Names, rustix::io::Errno> {
+    fn read(&mut self, extra: OFlags) -> Result<Names, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK | extra;
         let folder = open(OsStr::from_bytes(&self.path), flags, Mode::empty())?;
         let mut names = Names::default();

@@ -55,11 +55,18 @@ type Sender = mpsc::Sender<Result<v1::WatchEvent, Status>>;
 pub(crate) async fn watch(shared: &Arc<Shared>, request: v1::WatchRequest) -> Result<Events, CallError> {
     let too_many = |_| CallError::TooMany { what: "watches", limit: MAX_WATCHES };
     let place = shared.watches.places.clone().try_acquire_owned().map_err(too_many)?;
-    let path = match request.path.as_str() {
-        "" => shared.config.workspace.clone(),
-        path => files::resolve(&shared.config.workspace, path)?,
-    };
-    let watcher = files::blocking(move || Watcher::new(&files::plain(&path), request.recursive)).await?;
+    let workspace = shared.workspace.clone();
+    let watcher = files::blocking(move || {
+        let path = match request.path.as_str() {
+            "" => {
+                workspace.ensure();
+                workspace.path().to_owned()
+            }
+            path => files::resolve(workspace.path(), path)?,
+        };
+        Watcher::new(&files::plain(&path), request.recursive)
+    })
+    .await?;
     let (sender, events) = mpsc::channel(QUEUED_EVENTS);
     let failed = |errno| CallError::File { path: "inotify".into(), errno };
     let ready = watched(watcher.descriptor()).map_err(failed)?;

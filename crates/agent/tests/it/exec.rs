@@ -41,7 +41,7 @@ async fn a_command_has_a_session_and_nothing_of_the_agent_s() {
     let names: Vec<_> =
         lines[5..].iter().filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
     // PWD, SHLVL and _ are bash's own.
-    assert_eq!(names, ["HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHLVL", "TERM", "USER", "_"]);
+    assert_eq!(names, ["HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "SHLVL", "TERM", "USER", "_"]);
 }
 
 #[tokio::test]

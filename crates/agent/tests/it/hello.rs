@@ -27,6 +27,7 @@ async fn nothing_is_answered_before_hello() {
     codes.push(stranger.write("x", b"x").await.map(drop));
     codes.push(stranger.stub.stat(v1::StatRequest::default()).await.map(drop));
     codes.push(stranger.stub.list_directory(v1::ListDirectoryRequest::default()).await.map(drop));
+    codes.push(stranger.stub.part(v1::PartRequest::default()).await.map(drop));
     codes.push(stranger.stub.quiesce(v1::QuiesceRequest::default()).await.map(drop));
     for code in codes {
         assert_eq!(code.expect_err("refused").code(), Code::Unauthenticated);

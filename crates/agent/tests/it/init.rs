@@ -68,6 +68,21 @@ async fn an_agent_that_dies_is_started_again() {
     assert!(started.elapsed() > Duration::from_millis(500), "{:?}", started.elapsed());
 }
 
+/// Whoever is root in the sandbox can stop the agent, and nobody would be answered any more.
+#[tokio::test]
+async fn an_agent_that_was_stopped_goes_on() {
+    let binary = Binary::start(BinaryOptions::default()).await;
+    let mut client = binary.client().await;
+    let agent = binary.agent_pid().expect("an agent");
+    for _ in 0..3 {
+        let pid = Pid::from_raw(agent.cast_signed()).expect("a process");
+        kill_process(pid, Signal::STOP).expect("is ours");
+        let answer = tokio::time::timeout(Duration::from_secs(10), client.sh("echo alive")).await;
+        assert_eq!(answer.expect("it goes on"), "alive");
+    }
+    assert_eq!(binary.agent_pid(), Some(agent), "it is the same");
+}
+
 /// Whoever waited for them is gone: nobody else would end them, or ever count their time.
 #[tokio::test]
 async fn commands_of_an_agent_that_died_are_ended() {
@@ -128,7 +143,7 @@ async fn sigterm_ends_everything() {
     let mut client = binary.client().await;
     client.sh("setsid sleep 600 & echo $! > left").await;
     let request = v1::StartProcessRequest {
-        command: Some(shell("trap 'echo > polite' TERM; echo $$ > pid; sleep 600 & wait")),
+        command: Some(shell("trap 'echo > polite' TERM; sleep 600 & echo $$ > pid; wait")),
     };
     client.stub.start_process(request).await.expect("starts");
     let mut pids = vec![binary.agent_pid().expect("an agent").to_string()];
@@ -154,6 +169,30 @@ async fn a_sandbox_without_a_control_plane_ends_itself() {
     client.stub.hello(hello).await.expect("greets");
     drop(client);
     assert!(binary.exit_status().await.success());
+    assert!(!is_alive(&left));
+}
+
+/// What an agent was told outlives it. Nobody comes back to tell the next one.
+#[tokio::test]
+async fn a_sandbox_whose_agent_died_still_ends_itself() {
+    let flags = &["--silence-limit", "3"];
+    let mut binary = Binary::start(BinaryOptions { flags, ..Default::default() }).await;
+    let mut client = binary.client().await;
+    client.sh("setsid sleep 600 & echo $! > left").await;
+    let left = line_of(&binary.workspace().join("left")).await;
+    let hello = v1::HelloRequest { deadline_unix_ms: 1, ..crate::support::hello() };
+    client.stub.hello(hello).await.expect("greets");
+    let first = binary.agent_pid().expect("an agent");
+    let died = Instant::now();
+    kill(first);
+    eventually("there is another agent", || {
+        let next = binary.agent_pid();
+        async move { next.is_some_and(|next| next != first) }
+    })
+    .await;
+    assert!(binary.exit_status().await.success());
+    // Up to its death somebody was connected.
+    assert!(died.elapsed() >= Duration::from_secs(3), "{:?}", died.elapsed());
     assert!(!is_alive(&left));
 }
 

@@ -49,6 +49,41 @@ async fn a_timeout_ends_the_whole_tree() {
     assert!(!pids.iter().any(|pid| is_alive(pid)), "{pids:?}");
 }
 
+/// Whoever edits huge files, and whoever waits to read them, holds up nobody's end.
+#[tokio::test]
+async fn long_file_work_does_not_delay_the_end_of_a_command() {
+    let binary = Binary::start(BinaryOptions::default()).await;
+    let mut client = binary.client().await;
+    // Text to begin with, and then a hole that takes minutes to edit: nothing of it is on the disk.
+    // Several, because edits of one file wait for each other.
+    client.sh("for n in {0..15}; do yes text | head -c 8192 > huge$n; truncate -s 200G huge$n; done").await;
+    let (mut busy, mut reading) = (tokio::task::JoinSet::new(), tokio::task::JoinSet::new());
+    for number in 0..16 {
+        let path = format!("huge{number}");
+        let (mut reader, mut editor) = (client.stub.clone(), client.stub.clone());
+        let page = v1::ReadPageRequest { path: path.clone(), offset: 0, limit: 1 };
+        reading.spawn(async move { reader.read_page(page).await.map(drop) });
+        let edit = v1::EditRequest {
+            path,
+            old_string: "nowhere".to_owned(),
+            new_string: "x".to_owned(),
+            ..Default::default()
+        };
+        busy.spawn(async move { editor.edit(edit).await.map(drop) });
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let started = Instant::now();
+    let exited = client.exec(request("sleep 600", 500)).await.expect("an answer");
+    assert!(exited.timed_out);
+    assert!(started.elapsed() < Duration::from_secs(5), "took {:?}", started.elapsed());
+    // Nor does it hold up what is short.
+    client.write("small", b"x").await.expect("writes");
+    assert!(started.elapsed() < Duration::from_secs(10), "took {:?}", started.elapsed());
+    assert!(busy.try_join_next().is_none(), "they were not busy");
+    busy.shutdown().await;
+    reading.shutdown().await;
+}
+
 #[tokio::test]
 async fn a_polite_tree_ends_at_once_and_has_last_words() {
     let sandbox = Sandbox::start();
@@ -86,7 +121,8 @@ async fn a_lost_connection_ends_its_commands() {
 async fn a_killed_supervisor_is_an_answer() {
     let sandbox = Sandbox::start();
     let mut client = sandbox.client().await;
-    let exited = client.run("sleep 600 & echo $! > child; kill -9 $PPID; sleep 601").await;
+    // A moment later: one that is killed before it could say that the command runs is `spawn_failed`.
+    let exited = client.run("sleep 600 & echo $! > child; sleep 0.3; kill -9 $PPID; sleep 601").await;
     assert_eq!(exited.exit.expect("an exit").code, 137);
     let child = line_of(&sandbox.path("child")).await;
     eventually("its session has ended", || async { !is_alive(&child) }).await;
@@ -126,6 +162,24 @@ async fn a_fork_bomb_is_ended() {
     drop((client, binary, cgroup));
 }
 
+/// A crowd that a command has left behind is ended when the next one finds no room: nobody else could.
+#[tokio::test]
+async fn a_crowd_that_was_left_makes_room() {
+    let cgroup = Cgroup::with_processes(1000);
+    let options = BinaryOptions { cgroup: Some(cgroup.members()), ..Default::default() };
+    let binary = Binary::start(options).await;
+    let mut client = binary.client().await;
+    let crowd = "for i in {1..100}; do sleep 600 > /dev/null 2>&1 & done";
+    client.exec(request(crowd, 20_000)).await.expect("an answer");
+    // There are more already: nothing can be started any more.
+    cgroup.limit_processes(60);
+    let exited = client.exec(request("/bin/echo alive", 5000)).await.expect("there is room");
+    assert_eq!(exited.exit.expect("an exit").code, 0);
+    let members = std::fs::read_to_string(cgroup.members()).expect("readable");
+    assert!(members.lines().count() <= 8, "left over: {members}");
+    drop((client, binary, cgroup));
+}
+
 #[tokio::test]
 async fn a_background_process_is_signalled_with_its_children() {
     let sandbox = Sandbox::start();
@@ -133,7 +187,7 @@ async fn a_background_process_is_signalled_with_its_children() {
     let request = v1::StartProcessRequest { command: Some(shell(HIDERS)) };
     let process_id = client.stub.start_process(request).await.expect("starts").into_inner().process_id;
     let pids = hidden(&sandbox).await;
-    let signal = |signal| v1::SignalProcessRequest { process_id, signal };
+    let signal = |signal| v1::SignalProcessRequest { process_id, signal, stdio_pid: 0 };
     let delivered = client.stub.signal_process(signal(9)).await.expect("signals").into_inner().delivered;
     assert!(delivered >= 4, "{delivered}");
     eventually("all have ended", || async { !pids.iter().any(|pid| is_alive(pid)) }).await;

@@ -50,7 +50,7 @@ async fn the_oom_killer_is_told_of_the_call_that_it_hit() {
         assert_eq!((spared.code, spared.oom_killed), (0, false), "beside {hog}");
     }
     // What ends later is not blamed for what others did meanwhile.
-    let signal = v1::SignalProcessRequest { process_id, signal: 9 };
+    let signal = v1::SignalProcessRequest { process_id, signal: 9, stdio_pid: 0 };
     client.stub.signal_process(signal).await.expect("signals");
     let exit = Cell::new(None);
     eventually("it has ended", || async {

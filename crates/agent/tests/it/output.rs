@@ -72,7 +72,7 @@ async fn streamed_output_comes_while_the_command_runs() {
 /// However much a command prints, the agent stays small and others go on.
 #[tokio::test]
 async fn a_gibibyte_costs_no_memory_and_no_time_of_others() {
-    let binary = Binary::start(BinaryOptions::default()).await;
+    let binary = Binary::start(BinaryOptions { own_var_tmp: true, ..Default::default() }).await;
     let mut client = binary.client().await;
     client.sh("true").await;
     let agent = binary.agent_pid().expect("an agent");
@@ -90,7 +90,9 @@ async fn a_gibibyte_costs_no_memory_and_no_time_of_others() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let exited = flood.await.expect("no panic").expect("runs");
-    remove_output(&exited.output_file);
+    let file = exited.output_file.strip_prefix("/var/tmp/").expect("an output file");
+    let size = std::fs::metadata(binary.var_tmp().join(file)).expect("is there").len();
+    assert!(size > 1 << 20, "{file} holds {size} bytes");
     let stdout = exited.stdout.expect("a capture");
     assert_eq!(stdout.total_bytes, (1 << 30) + 4);
     assert!(stdout.tail.ends_with(b"\0end\n"));
@@ -99,16 +101,6 @@ async fn a_gibibyte_costs_no_memory_and_no_time_of_others() {
     assert!(calls >= 10, "the flood was over after {calls} calls");
     // Generous: this machine may have a single core for all three.
     assert!(slowest < Duration::from_millis(500), "another call took {slowest:?}");
-}
-
-/// The real binary keeps output where a sandbox has it, so here it is this machine.
-fn remove_output(path: &str) {
-    let path = std::path::Path::new(path);
-    let size = std::fs::metadata(path).map_or(0, |file| file.len());
-    let _ = std::fs::remove_file(path);
-    let folders = path.ancestors().skip(1).take(2);
-    folders.for_each(|folder| drop(std::fs::remove_dir(folder)));
-    assert!(size > 1 << 20, "{} holds {size} bytes", path.display());
 }
 
 /// Proves that the whole output is in a file, both streams in the order they came.
@@ -158,4 +150,41 @@ async fn no_file_is_left_and_none_is_needed() {
     assert_eq!((exited.exit.expect("an exit").code, exited.output_file.as_str()), (3, ""));
     assert!(exited.stdout.expect("a capture").total_bytes > 500_000);
     sandbox.end().await;
+}
+
+/// Whoever removes the folder, even while another command prints, loses only what was in it.
+#[tokio::test]
+async fn output_files_outlive_their_folder() {
+    let sandbox = Sandbox::start_with(|config| config.output_folder.push("tmp/emergent-output"));
+    let above = sandbox.output.path().join("output/tmp");
+    let mut client = sandbox.client().await;
+    for _ in 0..2 {
+        let exited = client.run("seq 1 100000").await;
+        assert!(std::fs::read(&exited.output_file).expect("is there").ends_with(b"\n100000\n"));
+        std::fs::remove_dir_all(&above).expect("it was made");
+    }
+    let exited = client.run(&format!("seq 1 100000; sleep 1; rm -r {}", above.display())).await;
+    assert_eq!((exited.exit.expect("an exit").code, exited.output_file.as_str()), (0, ""));
+}
+
+/// Commands that print without end leave a small disk for others, one after another and at once.
+#[tokio::test]
+async fn output_files_leave_room_on_a_small_disk() {
+    let small = "mount -t tmpfs -o size=64m tmpfs /var/tmp &&";
+    let binary = Binary::start(BinaryOptions { in_namespace: Some(small), ..Default::default() }).await;
+    let mut client = binary.client().await;
+    let noisy = "head -c 20000000 /dev/zero";
+    for number in 0..20 {
+        let exited = client.run(noisy).await;
+        assert!(exited.output_file_truncated && !exited.output_file.is_empty(), "{number}");
+        assert_eq!(client.sh(&format!("test -s {}; echo $?", exited.output_file)).await, "0", "{number}");
+    }
+    let mut at_once = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let mut client = binary.client().await;
+        at_once.spawn(async move { client.run(noisy).await.exit.expect("an exit").code });
+    }
+    assert_eq!(at_once.join_all().await, [0; 8]);
+    let used: u64 = client.sh("du -sk /var/tmp | cut -f1").await.parse().expect("a number");
+    assert!(used <= 16 << 10, "{used} KiB of 64 MiB are output");
 }

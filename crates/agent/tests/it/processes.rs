@@ -87,7 +87,7 @@ async fn ended_ones_are_forgotten_and_running_ones_are_bounded() {
     eventually("the first is forgotten", || {
         let mut stub = client.stub.clone();
         async move {
-            let request = v1::SignalProcessRequest { process_id: first, signal: 9 };
+            let request = v1::SignalProcessRequest { process_id: first, signal: 9, stdio_pid: 0 };
             stub.signal_process(request).await.is_err()
         }
     })
@@ -107,7 +107,7 @@ async fn ended_ones_are_forgotten_and_running_ones_are_bounded() {
 async fn what_is_not_there_is_said() {
     let sandbox = Sandbox::start();
     let mut client = sandbox.client().await;
-    let signal = v1::SignalProcessRequest { process_id: 99, signal: 9 };
+    let signal = v1::SignalProcessRequest { process_id: 99, signal: 9, stdio_pid: 0 };
     let unknown = client.stub.signal_process(signal).await.expect_err("unknown");
     assert_eq!(failure(&unknown).0, FailureCode::ProcessNotFound);
     let request = v1::ProcessOutputRequest { process_id: 99, stream: 1, offset: 0, follow: false };
@@ -115,7 +115,8 @@ async fn what_is_not_there_is_said() {
     assert_eq!(failure(&unknown).0, FailureCode::ProcessNotFound);
     let process_id = start(&mut client, "sleep 600").await.process_id;
     for signal in [0, 65, u32::MAX] {
-        let refused = client.stub.signal_process(v1::SignalProcessRequest { process_id, signal }).await;
+        let refused =
+            client.stub.signal_process(v1::SignalProcessRequest { process_id, signal, stdio_pid: 0 }).await;
         assert_eq!(failure(&refused.expect_err("no signal")).0, FailureCode::InvalidRequest);
     }
     let request = v1::ProcessOutputRequest { process_id, stream: 0, offset: 0, follow: false };
@@ -139,7 +140,7 @@ async fn daemons_stay_reachable() {
     );
     assert_eq!(followed.await.expect("ends").1, b"");
     assert!(find(&mut client, process_id).await.expect("is remembered").exit.is_some());
-    let signal = v1::SignalProcessRequest { process_id, signal: 15 };
+    let signal = v1::SignalProcessRequest { process_id, signal: 15, stdio_pid: 0 };
     assert_eq!(client.stub.signal_process(signal).await.expect("is known").into_inner().delivered, 1);
     eventually("the daemon has ended", || async { !crate::support::is_alive(&daemon) }).await;
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use emergent_protocol::v1;
 
-use crate::support::{Binary, BinaryOptions, Sandbox, is_alive, line_of, shell};
+use crate::support::{Binary, BinaryOptions, Client, Sandbox, is_alive, line_of, shell};
 
 #[tokio::test]
 async fn everything_of_the_agent_s_is_ended() {
@@ -29,6 +29,27 @@ async fn everything_of_the_agent_s_is_ended() {
     assert!((500..4000).contains(&started.elapsed().as_millis()), "{:?}", started.elapsed());
     assert!(!pids.iter().any(|pid| is_alive(pid)));
     assert_eq!(client.sh("echo still here").await, "still here");
+}
+
+/// Whoever parts is told of everybody: what runs in the background, what a command has left, and in a PID
+/// namespace also what the agent never heard of.
+#[tokio::test]
+async fn who_is_alive_is_told_to_whoever_parts() {
+    async fn alive(client: &mut Client) -> u32 {
+        client.stub.part(v1::PartRequest::default()).await.expect("answers").into_inner().alive
+    }
+    let sandbox = Sandbox::start();
+    let mut client = sandbox.client().await;
+    assert_eq!(alive(&mut client).await, 0);
+    client.sh("setsid sleep 600 &").await;
+    assert_eq!(alive(&mut client).await, 1);
+    client.stub.quiesce(v1::QuiesceRequest { grace_ms: 500 }).await.expect("quiesces");
+    assert_eq!(alive(&mut client).await, 0);
+
+    let stranger = "(setsid sleep 600 &) &&";
+    let binary = Binary::start(BinaryOptions { in_namespace: Some(stranger), ..Default::default() }).await;
+    let mut client = binary.client().await;
+    assert_eq!(alive(&mut client).await, 1, "one that the agent did not start");
 }
 
 /// In a PID namespace also what the agent never heard of.

@@ -14,7 +14,7 @@ print("ok" if answer >= 0 else errno.errorcode[ctypes.get_errno()])
 "#;
 
 fn options() -> BinaryOptions<'static> {
-    BinaryOptions { flags: FLAGS, in_namespace: Some(""), cgroup: None }
+    BinaryOptions { flags: FLAGS, in_namespace: Some(""), ..Default::default() }
 }
 
 #[tokio::test]

@@ -64,7 +64,8 @@ impl Terminal {
 #[tokio::test]
 async fn a_login_shell_on_a_terminal() {
     let binary =
-        Binary::start(BinaryOptions { flags: &["--seccomp"], in_namespace: Some(""), cgroup: None }).await;
+        Binary::start(BinaryOptions { flags: &["--seccomp"], in_namespace: Some(""), ..Default::default() })
+            .await;
     let mut client = binary.client().await;
     let mut terminal = Terminal::open(&mut client, v1::Command::default()).await.expect("starts");
     terminal.type_in("PS1='READY> '; echo $TERM $(tty) $(stty size) $0; shopt login_shell; pwd\n").await;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  look ─► memory in use ──► above the limit ─► the largest process is killed, and counted
-//!    ▲  └► processes ──────► far above it ────► the largest tree is killed
+//!    ▲  └► files in /dev ──► too large ───────► whoever writes there is killed, and they are removed
+//!    │  └► processes ──────► far above it ────► the largest tree is killed
 //!    │
 //!    └── again in 20 ms; later, the more memory is free
 //! ```
@@ -13,6 +14,7 @@
 //! it. What allocates faster than this looks still ends the sandbox.
 
 mod crowd;
+mod devices;
 mod kills;
 mod largest;
 mod memory;
@@ -20,13 +22,14 @@ mod pace;
 
 use std::fs::File;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::agent::Limits;
 use crate::tree;
 
+pub(crate) use crowd::is_near;
 use kills::Kills;
 use memory::Use;
 use pace::{Struck, pause};
@@ -34,12 +37,17 @@ use pace::{Struck, pause};
 /// A use this far above the limit is acted upon without a second look at it: the wall is near.
 const URGENT_BYTES: u64 = 64 << 20;
 
+/// Where a crowd turned out to be of the dead, so long nobody is held up to look at it again: somebody may
+/// keep them from being buried.
+const DEAD_CROWD: Duration = Duration::from_secs(2);
+
 /// Looks after the limits.
 pub(super) struct Guard {
     limits: Limits,
     kills: Kills,
     next: Instant,
     struck: Option<Struck>,
+    no_crowd_until: Instant,
 }
 
 impl Guard {
@@ -48,7 +56,13 @@ impl Guard {
         if limits == Limits::default() {
             return Ok(None);
         }
-        Ok(Some(Self { limits, kills: Kills::new()?, next: Instant::now(), struck: None }))
+        Ok(Some(Self {
+            limits,
+            kills: Kills::new()?,
+            next: Instant::now(),
+            struck: None,
+            no_crowd_until: Instant::now(),
+        }))
     }
 
     /// Where kills are counted.
@@ -68,14 +82,37 @@ impl Guard {
         }
         let now = Use::now();
         if let Some(limit) = self.limits.memory {
+            self.look_at_devices(limit);
             self.look_at_memory(now.memory, limit);
         }
         if let Some(limit) = self.limits.processes
             && crowd::is_too_large(now.processes, limit)
+            && self.no_crowd_until <= Instant::now()
+            && !crowd::disperse(limit)
         {
-            crowd::disperse();
+            self.no_crowd_until = Instant::now() + DEAD_CROWD;
         }
         self.next = Instant::now() + pause(now, self.limits);
+    }
+
+    fn look_at_devices(&mut self, limit: u64) {
+        if !devices::are_too_large(limit) {
+            return;
+        }
+        for pid in devices::writers() {
+            self.kill(pid);
+        }
+        devices::clear();
+    }
+
+    /// Counted first: whoever sees the death finds it explained.
+    fn kill(&mut self, pid: Pid) -> bool {
+        self.kills.add();
+        let killed = kill_process(pid, Signal::KILL).is_ok();
+        if !killed {
+            self.kills.take_back();
+        }
+        killed
     }
 
     fn look_at_memory(&mut self, used: u64, limit: u64) {
@@ -95,11 +132,8 @@ impl Guard {
             return;
         }
         let Some(pid) = largest::foreign(limit) else { return };
-        // Counted first: whoever sees the death finds it explained.
-        self.kills.add();
-        match kill_process(pid, Signal::KILL) {
-            Ok(()) => self.struck = Some(Struck::new(pid, used, Instant::now())),
-            Err(_) => self.kills.take_back(),
+        if self.kill(pid) {
+            self.struck = Some(Struck::new(pid, used, Instant::now()));
         }
     }
 }

@@ -36,8 +36,9 @@ impl Answer {
 
     /// Adds what was found in the next file; whether more is wanted.
     pub(super) fn add(&mut self, path: &Path, found: Found) -> ControlFlow<()> {
-        // What could not be searched to its end may have held more.
-        self.truncated |= found.is_incomplete;
+        if found.is_incomplete {
+            self.note_incomplete();
+        }
         let file = || path.to_string_lossy().into_owned();
         if found.count > 0 {
             let file = v1::GrepFile { file: file(), count: found.shown_count };
@@ -59,6 +60,11 @@ impl Answer {
             });
         }
         if found.has_more { self.full() } else { ControlFlow::Continue(()) }
+    }
+
+    /// Something was not searched that may have held more.
+    pub(super) fn note_incomplete(&mut self) {
+        self.truncated = true;
     }
 
     fn fits(&mut self, bytes: usize) -> bool {

@@ -9,6 +9,7 @@ use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 
 use super::reader::{Reader, Seen};
 use super::shown::{shown, shown_around};
@@ -92,7 +93,7 @@ impl<'a> FileSearch<'a> {
     }
 
     /// What a file holds: `wanted` matches at most, of so many bytes. What cannot be opened
-    /// or read is passed over.
+    /// or read is passed over, but for what has a path longer than paths may be.
     pub(super) fn search(
         &mut self,
         path: &Path,
@@ -101,7 +102,12 @@ impl<'a> FileSearch<'a> {
         is_over: &dyn Fn() -> bool,
     ) -> Found {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let Ok(file) = open(path, flags, Mode::empty()) else { return Found::default() };
+        let file = match open(path, flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(errno) => {
+                return Found { is_incomplete: errno == Errno::NAMETOOLONG, ..Found::default() };
+            }
+        };
         let mut collector = Collector {
             task: self.task,
             wanted,

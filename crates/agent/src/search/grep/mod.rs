@@ -36,8 +36,9 @@ pub(crate) async fn grep(
         let reason = format!("the context is at most {MAX_CONTEXT_LINES} lines");
         return Err(CallError::field("context", reason));
     }
-    let root = place(&shared.config.workspace, &request.path)?;
+    let workspace = shared.workspace.clone();
     searching(move |stop| {
+        let root = place(&workspace, &request.path)?;
         let root = plain(&root);
         let matcher = regex::matcher(&request)?;
         let task = Task {
@@ -97,6 +98,10 @@ impl Visitor for Files<'_, '_, '_> {
             return Ok(ControlFlow::Continue(()));
         }
         Ok(self.pool.add(PathBuf::from(path)))
+    }
+
+    fn too_deep(&mut self) {
+        self.pool.note_incomplete();
     }
 }
 

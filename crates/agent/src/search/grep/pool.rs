@@ -176,6 +176,11 @@ impl<'scope, 'env> Pool<'scope, 'env> {
         self.settle(WINDOW)
     }
 
+    /// There is something that cannot be searched.
+    pub(super) fn note_incomplete(&mut self) {
+        self.answer.note_incomplete();
+    }
+
     fn submit(&mut self) {
         let batch = std::mem::take(&mut self.batch);
         self.shared.state().jobs.push_back((self.made, batch));

@@ -57,10 +57,13 @@ async fn nothing_half_done() {
     repository.refused(Action::Commit(files("m", &["one"])), FailureCode::NothingToCommit).await;
     repository.refused(Action::Commit(all("m")), FailureCode::NothingToCommit).await;
     repository.sh("echo n > new; echo ign > ign; echo ign > .git/info/exclude").await;
-    for missing in ["gone", "ign", "*", "../x"] {
-        let failure = repository
-            .refused(Action::Commit(files("m", &["new", missing])), FailureCode::FileNotFound)
-            .await;
+    for (missing, code) in [
+        ("gone", FailureCode::FileNotFound),
+        ("ign", FailureCode::FileNotFound),
+        ("*", FailureCode::FileNotFound),
+        ("../x", FailureCode::InvalidRequest),
+    ] {
+        let failure = repository.refused(Action::Commit(files("m", &["new", missing])), code).await;
         assert_eq!(failure.path, missing);
     }
     for (request, field) in

@@ -71,7 +71,22 @@ async fn differences_of_the_folder() {
     ] {
         assert_eq!(repository.diff_in(folder, &named).await, expect, "{folder} {named:?}");
     }
-    let outside = v1::GitDiffRequest { paths: vec!["../x".to_owned()], ..Default::default() };
-    let failure = repository.refused(Action::Diff(outside), FailureCode::FileNotFound).await;
-    assert_eq!(failure.path, "../x");
+}
+
+#[tokio::test]
+async fn what_is_outside_the_repository_is_a_mistake_of_the_request() {
+    let mut repository = Repository::with_a_commit().await;
+    for path in ["../x", "/etc/passwd"] {
+        let named = v1::GitDiffRequest { paths: vec![path.to_owned()], ..Default::default() };
+        let failure = repository.refused(Action::Diff(named), FailureCode::InvalidRequest).await;
+        assert_eq!((failure.field.as_str(), failure.path.as_str()), ("paths", path));
+        let named = files("m", &["one", path]);
+        let failure = repository.refused(Action::Commit(named), FailureCode::InvalidRequest).await;
+        assert_eq!((failure.field.as_str(), failure.path.as_str()), ("files", path));
+        assert_eq!(failure.message, format!("{path} is outside the repository"));
+    }
+    // A name of the repository that is nowhere is none of that.
+    let named = files("m", &["nowhere"]);
+    let failure = repository.refused(Action::Commit(named), FailureCode::FileNotFound).await;
+    assert_eq!((failure.field.as_str(), failure.path.as_str()), ("", "nowhere"));
 }

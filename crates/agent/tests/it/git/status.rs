@@ -111,8 +111,9 @@ async fn nowhere_to_look() {
     let check = |result: Result<_, crate::support::Failed>, code: FailureCode| {
         let (seen, failure) = result.map(|answer| panic!("{answer:?}")).unwrap_or_else(|failed| failed);
         assert_eq!(seen, code, "{failure:?}");
+        failure.path
     };
-    check(repository.act_in("/", "", STATUS).await, FailureCode::NotARepository);
+    assert_eq!(check(repository.act_in("/", "", STATUS).await, FailureCode::NotARepository), "/");
     check(repository.act_in("/no/such", "", STATUS).await, FailureCode::FileNotFound);
     check(repository.act_in("one", "", STATUS).await, FailureCode::NotADirectory);
     check(repository.act_in("", "nobody-at-all", STATUS).await, FailureCode::InvalidRequest);

@@ -27,8 +27,13 @@ impl Cgroup {
     /// At most so many processes.
     pub(crate) fn with_processes(number: u64) -> Self {
         let cgroup = Self::new("pids");
-        cgroup.set("pids.max", number);
+        cgroup.limit_processes(number);
         cgroup
+    }
+
+    /// From now on at most so many processes; those that are there stay.
+    pub(crate) fn limit_processes(&self, number: u64) {
+        self.set("pids.max", number);
     }
 
     /// Where a process writes itself to.

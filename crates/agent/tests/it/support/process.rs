@@ -28,6 +28,8 @@ pub(crate) struct BinaryOptions<'a> {
     pub(crate) in_namespace: Option<&'a str>,
     /// Started as a member of this cgroup: the file to write the process id to.
     pub(crate) cgroup: Option<PathBuf>,
+    /// What it finds at `/var/tmp` is [`Binary::var_tmp`], so that output files go with it. Needs root.
+    pub(crate) own_var_tmp: bool,
 }
 
 impl Binary {
@@ -38,7 +40,15 @@ impl Binary {
         let workspace = root.path().join("workspace");
         fs::create_dir(&workspace).expect("writable");
         let socket = root.path().join("run/agent.sock");
+        let var_tmp = root.path().join("var-tmp");
+        fs::create_dir(&var_tmp).expect("writable");
         let mut command = match options.in_namespace {
+            None if options.own_var_tmp => {
+                let mut command = Command::new("unshare");
+                let script = "mount --bind \"$0\" /var/tmp && exec \"$@\"";
+                command.args(["--mount", "sh", "-c", script]).arg(&var_tmp).arg(Self::PATH);
+                command
+            }
             None => Command::new(Self::PATH),
             Some(preparation) => {
                 let mut command = Command::new("unshare");
@@ -88,6 +98,11 @@ impl Binary {
 
     pub(crate) fn workspace(&self) -> PathBuf {
         self.root.path().join("workspace")
+    }
+
+    /// See [`BinaryOptions::own_var_tmp`].
+    pub(crate) fn var_tmp(&self) -> PathBuf {
+        self.root.path().join("var-tmp")
     }
 
     pub(crate) async fn client(&self) -> Client {
