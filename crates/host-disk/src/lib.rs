@@ -17,17 +17,26 @@
 mod error;
 mod freeze;
 mod geometry;
+mod grow;
+mod guest_file;
+mod hidden;
 mod image;
 mod layered;
 mod loop_device;
 mod mountinfo;
 mod mounts;
+mod one_moment;
+mod snapshots;
 mod template;
 
 pub use error::DiskError;
 pub use geometry::{Geometry, MIN_BYTES};
+pub use grow::grow;
+pub use guest_file::replace_file;
+pub use hidden::HiddenDisk;
 pub use image::{AttachedElsewhere, copy_sparse, lock_when_detached};
 pub use layered::{DiskUsage, LayeredDisk, Unmounted};
 pub use loop_device::LoopDevice;
 pub use mounts::{Setting, attach, folder_in, mount_detached};
+pub use snapshots::DiskSnapshots;
 pub use template::{TemplateContent, TemplateError, Templates, find_mkfs};

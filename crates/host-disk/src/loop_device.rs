@@ -1,9 +1,12 @@
 //! Loop devices that go away by themselves.
 #![expect(unsafe_code, reason = "loop devices are set up by ioctls that no library offers safely")]
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
@@ -75,6 +78,28 @@ impl LoopDevice {
         Err(io::Error::new(io::ErrorKind::ResourceBusy, "no free loop device could be claimed"))
     }
 
+    /// The device that holds a file, held open; `None` where none does. As long as this is held, it is that
+    /// file's.
+    pub(crate) fn holding(image: &Path) -> io::Result<Option<Self>> {
+        let wanted = std::fs::symlink_metadata(image)?;
+        let wanted = (wanted.dev(), wanted.ino());
+        for entry in std::fs::read_dir("/sys/block")? {
+            let entry = entry?;
+            // Others are not even opened: that would keep them for a moment from those who wait for them.
+            if !std::fs::read(entry.path().join("loop/backing_file")).is_ok_and(|name| is_of(&name, image)) {
+                continue;
+            }
+            let path = Path::new("/dev").join(entry.file_name());
+            // Where it has been detached in between it may be gone, or another's.
+            if let Ok(device) = File::open(&path)
+                && behind(&device).is_ok_and(|behind| behind == wanted)
+            {
+                return Ok(Some(Self { path, _device: device }));
+            }
+        }
+        Ok(None)
+    }
+
     /// Its node below `/dev`.
     pub fn path(&self) -> &Path {
         &self.path
@@ -84,7 +109,18 @@ impl LoopDevice {
 /// The file behind a loop device, by device and inode: names are not what they were once a file
 /// has been moved.
 pub(crate) fn file_behind(device: &Path) -> io::Result<(u64, u64)> {
-    let device = File::open(device)?;
+    behind(&File::open(device)?)
+}
+
+/// Whether a name as the kernel gives it may be that of a file: by its own name and its folder's, since
+/// what is above them may have another name elsewhere.
+fn is_of(name: &[u8], image: &Path) -> bool {
+    let name = Path::new(OsStr::from_bytes(name.trim_ascii_end()));
+    let folder = |path: &Path| path.parent().and_then(Path::file_name).map(OsStr::to_owned);
+    name.file_name() == image.file_name() && folder(name) == folder(image)
+}
+
+fn behind(device: &File) -> io::Result<(u64, u64)> {
     // SAFETY: the structure is made of integers, for which all-zero is a value.
     let mut info: LoopInfo = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes one `loop_info64`, whose layout this structure has.

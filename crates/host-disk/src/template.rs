@@ -112,7 +112,7 @@ impl<Content: TemplateContent> Templates<Content> {
             .map_err(io_error(&partial))?;
 
         let output = Command::new(mkfs)
-            // A disk never grows, and the room to let it would be most of what is copied.
+            // A disk hardly ever grows, and the room to let it do so with ease would be most of what is copied.
             .args(["-q", "-F", "-b", "4096", "-m", "0", "-e", "remount-ro", "-O", "^resize_inode"])
             .args(["-N", &geometry.inodes().to_string()])
             .args(["-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0"])
@@ -156,8 +156,12 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> TemplateError {
 /// Where `mkfs.ext4` is. Looked for where packages put it: the folders of system programs
 /// are often not in a service's `PATH`.
 pub fn find_mkfs() -> Option<PathBuf> {
+    find_program("mkfs.ext4")
+}
+
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"]
         .iter()
-        .map(|folder| Path::new(folder).join("mkfs.ext4"))
+        .map(|folder| Path::new(folder).join(name))
         .find(|path| path.is_file())
 }

@@ -11,7 +11,7 @@ use crate::denied::is_denied;
 use crate::error::NetworkError;
 use crate::firewall::{self, Passage};
 use crate::forwarding::{self, Uplinks};
-use crate::names::{link_prefix, workspace_of};
+use crate::names::{link_alias, link_prefix, number_of, workspace_of};
 use crate::netlink::{Link, Netlink, Route};
 use crate::network::Repair;
 use crate::options::Options;
@@ -27,8 +27,8 @@ pub(crate) struct Installed {
     pub(crate) rules: Rules,
     /// What the kernel showed when they had just been put there.
     listing: Listing,
-    /// How often the kernel's rules had been changed then.
-    pub(crate) generation: u32,
+    /// How often the kernel's rules had been changed when they were last seen as they should be.
+    generation: Option<u32>,
     pub(crate) mtu: u32,
 }
 
@@ -57,8 +57,8 @@ impl Surroundings {
         link.is_some_and(|index| self.ours.contains(&index))
     }
 
-    /// The pool in use, or one that clashes with nothing.
-    fn pool(&self, options: &Options) -> Result<Pool, NetworkError> {
+    /// The host's addresses on the sandboxes' links.
+    fn gateway(&self) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
         let mut gateway = (None, None);
         for (_, address) in self.addresses.iter().filter(|(link, _)| self.ours.contains(link)) {
             match address {
@@ -66,6 +66,12 @@ impl Surroundings {
                 IpAddr::V6(v6) => gateway.1 = Some(*v6),
             }
         }
+        gateway
+    }
+
+    /// The pool in use, or one that clashes with nothing.
+    fn pool(&self, options: &Options) -> Result<Pool, NetworkError> {
+        let gateway = self.gateway();
         let routes = self.routes.iter().filter(|route| !self.is_ours(route.link)).map(|route| route.range);
         let addresses = self.addresses.iter().filter(|(link, _)| !self.ours.contains(link));
         let taken: Vec<Cidr> = routes
@@ -111,24 +117,32 @@ impl Surroundings {
         of_uplinks.min().unwrap_or(*MTU.end()).clamp(*MTU.start(), *MTU.end())
     }
 
-    /// Which address every connected sandbox has, by its route.
+    /// Which address every connected sandbox has: its link says so, or else its route.
     fn connected(&self, options: &Options, pool: Pool) -> BTreeMap<WorkspaceId, u32> {
         self.links
             .iter()
             .filter(|link| self.ours.contains(&link.index))
             .filter_map(|link| {
-                let workspace = workspace_of(link.alias.as_deref()?, options.installation)?;
-                let routes = self.routes.iter().filter(|route| route.link == Some(link.index));
-                let number = routes
-                    .filter_map(|route| match route.range.address() {
-                        IpAddr::V4(address) => pool.number_of(address),
-                        IpAddr::V6(_) => None,
-                    })
-                    .next();
+                let alias = link.alias.as_deref()?;
+                let workspace = workspace_of(alias, options.installation)?;
+                if let Some(number) = number_of(alias, options.installation) {
+                    return Some((workspace, number));
+                }
                 // One without an address yet has none that another could be given.
-                Some((workspace, number.unwrap_or(0)))
+                Some((workspace, self.number_by_route(link, pool).unwrap_or(0)))
             })
             .collect()
+    }
+
+    /// The number of a sandbox's address, as long as its link is up.
+    fn number_by_route(&self, link: &Link, pool: Pool) -> Option<u32> {
+        let routes = self.routes.iter().filter(|route| route.link == Some(link.index));
+        routes
+            .filter_map(|route| match route.range.address() {
+                IpAddr::V4(address) => pool.number_of(address),
+                IpAddr::V6(_) => None,
+            })
+            .next()
     }
 }
 
@@ -142,8 +156,29 @@ impl Installed {
         Ok(around.connected(options, around.pool(options)?))
     }
 
-    /// Puts everything in place; what an earlier server left is replaced in one step.
-    pub(crate) async fn install(options: &Options) -> Result<Self, NetworkError> {
+    /// Writes the numbers of sandboxes' addresses into the aliases of their links, where an earlier
+    /// version has not: once a link is down, nothing else tells them.
+    pub(crate) async fn note_numbers(options: &Options) -> Result<(), NetworkError> {
+        let around = Surroundings::look(options).await?;
+        let Some(v4) = around.gateway().0 else { return Ok(()) };
+        let pool = Pool::of_gateway(Pair { v4, v6: Ipv6Addr::UNSPECIFIED });
+        let netlink = Netlink::open()?;
+        for link in around.links.iter().filter(|link| around.ours.contains(&link.index)) {
+            let alias = link.alias.as_deref().unwrap_or_default();
+            if number_of(alias, options.installation).is_some() {
+                continue;
+            }
+            let workspace = workspace_of(alias, options.installation);
+            if let Some((workspace, number)) = workspace.zip(around.number_by_route(link, pool)) {
+                netlink.set_alias(link.index, link_alias(options.installation, workspace, number)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the rules in place; what an earlier server left is replaced in one step. To be
+    /// completed by [`repair`](Self::repair).
+    pub(crate) async fn deny(options: &Options) -> Result<Self, NetworkError> {
         let around = Surroundings::look(options).await?;
         let before = Listing::of(options.installation).await?;
         let guarded_before = before.map(|listing| listing.guarded()).unwrap_or_default();
@@ -155,12 +190,7 @@ impl Installed {
             guarded: uplinks.to_guard(&guarded_before),
         };
         let listing = rules.apply().await?;
-        uplinks.switch_on().map_err(NetworkError::system("forwarding"))?;
-        firewall::ensure(&Passage::of_links(options.installation)).await?;
-        let mtu = around.mtu(&uplinks);
-        let mut installed = Self { rules, listing, generation: 0, mtu };
-        installed.note_generation(options).await?;
-        Ok(installed)
+        Ok(Self { rules, listing, generation: None, mtu: around.mtu(&uplinks) })
     }
 
     /// Puts right what somebody else has changed.
@@ -184,11 +214,24 @@ impl Installed {
 
     /// Counts from now on, if the rules are still as they were made.
     async fn note_generation(&mut self, options: &Options) -> Result<(), NetworkError> {
-        self.generation = generation().map_err(NetworkError::system("generation of rules"))?;
+        let now = generation().map_err(NetworkError::system("generation of rules"))?;
         if Listing::of(options.installation).await?.as_ref() == Some(&self.listing) {
+            self.generation = Some(now);
             return Ok(());
         }
         Err(NetworkError::Unenforceable("somebody else changes the rules of the sandboxes".to_owned()))
+    }
+
+    /// Whether nobody has changed any rule of the kernel's since ours were last seen as they should
+    /// be. Takes some microseconds.
+    pub(crate) fn is_untouched(&self) -> bool {
+        generation().is_ok_and(|now| self.generation == Some(now))
+    }
+
+    /// Whether the rules are in place for certain.
+    pub(crate) async fn denies(&self, options: &Options) -> bool {
+        let listed = async || Listing::of(options.installation).await.ok().flatten();
+        self.is_untouched() || listed().await.as_ref() == Some(&self.listing)
     }
 }
 

@@ -8,6 +8,7 @@
 //!                                 │      │ prerouting −300: own source only, no host address
 //!                                 │      │ input       −10: nothing
 //!                                 │      │ forward     −10: no private range, no other sandbox
+//!                                 │      │ output      −10: nothing new to a sandbox
 //!                                 │      ▼ postrouting 100: masquerade
 //!                                 │   uplink
 //! ```
@@ -17,6 +18,10 @@
 //! are complete before the first link exists, nothing is added for a new sandbox, and a link
 //! that is half made is closed already.
 //!
+//! **No rules, no network.** Somebody else can remove the rules of a running host. Where they cannot
+//! be put back, or nobody can tell whether they are there, the sandboxes' links are taken down until
+//! they are. The containers' bridge is treated in the same way.
+//!
 //! **The kernel is the record.** What exists is read from the links' names and aliases, which
 //! links this crate has made forward is read from its own table. Nothing is kept in files.
 //!
@@ -24,6 +29,7 @@
 
 pub mod bridge;
 mod cidr;
+mod closing;
 mod command;
 mod denied;
 mod error;

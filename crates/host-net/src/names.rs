@@ -47,14 +47,24 @@ pub fn bridge_rule_comment(installation: InstallationId) -> String {
     format!("{}-bridge", rule_comment(installation))
 }
 
-/// What a link says about itself in full.
-pub(crate) fn link_alias(installation: InstallationId, workspace: WorkspaceId) -> String {
-    format!("emergent {installation} {workspace}")
+/// What a link says about itself in full. The number is that of the sandbox's address: a link that
+/// is down has no route by which it could be told.
+pub(crate) fn link_alias(installation: InstallationId, workspace: WorkspaceId, number: u32) -> String {
+    format!("emergent {installation} {workspace} {number}")
 }
 
 /// Whose link it is, by its alias.
 pub(crate) fn workspace_of(alias: &str, installation: InstallationId) -> Option<WorkspaceId> {
-    alias.strip_prefix(&format!("emergent {installation} "))?.parse().ok()
+    words_of(alias, installation)?.next()?.parse().ok()
+}
+
+/// The number of its sandbox's address, by its alias.
+pub(crate) fn number_of(alias: &str, installation: InstallationId) -> Option<u32> {
+    words_of(alias, installation)?.nth(1)?.parse().ok()
+}
+
+fn words_of(alias: &str, installation: InstallationId) -> Option<std::str::Split<'_, char>> {
+    Some(alias.strip_prefix(&format!("emergent {installation} "))?.split(' '))
 }
 
 #[cfg(test)]
@@ -76,8 +86,13 @@ mod tests {
         let name = link_name(installation, workspace);
         assert_eq!(name.len(), 15);
         assert!(name.starts_with(&link_prefix(installation)));
-        let alias = link_alias(installation, workspace);
+        let alias = link_alias(installation, workspace, 7);
         assert_eq!(workspace_of(&alias, installation), Some(workspace));
+        assert_eq!(number_of(&alias, installation), Some(7));
+        // As an earlier server wrote it.
+        let short = alias.strip_suffix(" 7").unwrap();
+        assert_eq!(workspace_of(short, installation), Some(workspace));
+        assert_eq!(number_of(short, installation), None);
         assert_eq!(workspace_of(&alias, InstallationId::generate()), None);
         assert_eq!(workspace_of("", installation), None);
     }

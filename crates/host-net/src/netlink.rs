@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use futures::TryStreamExt;
 use rtnetlink::packet_route::AddressFamily;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressHeaderFlags};
-use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkMessage};
+use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkFlags, LinkMessage};
 use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
 
@@ -41,6 +41,7 @@ pub(crate) struct Link {
     pub(crate) name: String,
     pub(crate) alias: Option<String>,
     pub(crate) mtu: u32,
+    pub(crate) is_up: bool,
 }
 
 /// A route as the kernel shows it.
@@ -116,6 +117,18 @@ impl Netlink {
     pub(crate) async fn up(&self, index: u32) -> Result<(), NetworkError> {
         let message = LinkUnspec::new_with_index(index).up().build();
         self.handle.link().set(message).execute().await.map_err(NetworkError::netlink("link up"))
+    }
+
+    /// Takes a link down: nothing passes it in either direction. The kernel forgets its routes, its
+    /// neighbours and its addresses of IPv6. One that is gone meanwhile is success.
+    pub(crate) async fn down(&self, index: u32) -> Result<(), NetworkError> {
+        let message = LinkUnspec::new_with_index(index).down().build();
+        match self.handle.link().set(message).execute().await {
+            Err(error) if errno(&error) != Some(NO_SUCH_DEVICE) => {
+                Err(NetworkError::netlink("link down")(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Removes a link, and with it its other end. One that is not there is success.
@@ -272,7 +285,8 @@ fn invalid(error: impl std::fmt::Display) -> NetworkError {
 }
 
 fn link(message: LinkMessage) -> Option<Link> {
-    let mut link = Link { index: message.header.index, name: String::new(), alias: None, mtu: 1500 };
+    let is_up = message.header.flags.contains(LinkFlags::Up);
+    let mut link = Link { index: message.header.index, name: String::new(), alias: None, mtu: 1500, is_up };
     for attribute in message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name = name,

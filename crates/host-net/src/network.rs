@@ -7,6 +7,11 @@
 //!            table ─► forwarding ─► accepts in other firewalls
 //!
 //!  detach ─► forwarder ends ─► link removed ─► (the last one: all of the above, a little later)
+//!
+//!  watch  ─► rules changed? ─► put back ─► (links up again)
+//!                                │ cannot be
+//!                                ▼
+//!                              every link down
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,15 +28,13 @@ use crate::command::{self, block_on};
 use crate::error::NetworkError;
 use crate::firewall::{self, Passage};
 use crate::forwarding::{self, has_ipv6};
-use crate::installed;
-use crate::installed::Installed;
+use crate::installed::{self, Installed};
 use crate::names::{link_alias, link_name, link_prefix, workspace_of};
 use crate::namespace::Namespace;
 use crate::netlink::{GUEST_LINK, Netlink};
 use crate::options::Options;
 use crate::resolver::{Resolver, Sockets};
 use crate::rules;
-use crate::watch::generation;
 
 /// How often the kernel is asked whether somebody has changed its rules.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -61,6 +64,8 @@ pub struct Attachment {
     pub v4: std::net::Ipv4Addr,
     /// Its address in IPv6, where the host has that.
     pub v6: Option<std::net::Ipv6Addr>,
+    /// The address of the host's end, which is closed to it.
+    pub gateway: std::net::Ipv4Addr,
 }
 
 /// What a check has put right.
@@ -89,10 +94,12 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
-    installed: Option<Installed>,
+pub(crate) struct State {
+    pub(crate) installed: Option<Installed>,
     /// Which address every connected sandbox has.
-    numbers: BTreeMap<WorkspaceId, u32>,
+    pub(crate) numbers: BTreeMap<WorkspaceId, u32>,
+    /// The rules could not be kept in place, so every link is down.
+    pub(crate) closed: bool,
     empty_since: Option<Instant>,
     watched: bool,
 }
@@ -155,33 +162,48 @@ impl HostNetwork {
             let netlink = Netlink::open()?;
             netlink.remove(&name).await?;
             let index = netlink.add_pair(&name, GUEST_LINK, namespace.as_fd(), mtu).await?;
-            netlink.set_alias(index, link_alias(installation, workspace)).await?;
+            netlink.set_alias(index, link_alias(installation, workspace, number)).await?;
             state.numbers.insert(workspace, number);
             state.empty_since = None;
             Ok((index, pool.gateway(), pool.pair(number)))
         })?;
-        self.watch();
+        self.watch()?;
         forwarding::prepare_link(&name, ipv6).map_err(NetworkError::system("link settings"))?;
-        block_on(async { Netlink::open()?.configure_host(index, gateway, guest, ipv6).await })?;
+        block_on(async {
+            // Locked, so that the link does not come up behind the back of somebody who closes all.
+            let state = self.shared.state();
+            state.check_open()?;
+            Netlink::open()?.configure_host(index, gateway, guest, ipv6).await
+        })?;
         let sockets = in_namespace(namespace, || {
             prepare_guest(ipv6)?;
             block_on(async { Netlink::open()?.configure_guest(GUEST_LINK, gateway, guest, ipv6).await })?;
             Sockets::open().map_err(NetworkError::system("forwarder's sockets"))
         })?;
         self.serve(workspace, sockets)?;
-        Ok(Attachment { v4: guest.v4, v6: ipv6.then_some(guest.v6) })
+        Ok(Attachment { v4: guest.v4, v6: ipv6.then_some(guest.v6), gateway: gateway.v4 })
     }
 
     /// Takes over a sandbox that an earlier server has connected: its rules are made whole and
-    /// its forwarder is opened again.
+    /// its forwarder is opened again. Where its rules cannot be made whole it is disconnected until
+    /// they can.
     #[expect(clippy::await_holding_lock, reason = "this thread does nothing else until it is done")]
     pub fn adopt(&self, workspace: WorkspaceId, namespace: &Namespace) -> Result<(), NetworkError> {
-        self.enforceable().map_err(NetworkError::Unenforceable)?;
-        block_on(async { self.shared.state().ensure_installed(&self.shared.options).await })?;
-        self.watch();
+        let watched = self.watch();
+        let can_be_kept = watched.and_then(|()| self.enforceable().map_err(NetworkError::Unenforceable));
+        let installed = block_on(async {
+            let mut state = self.shared.state();
+            if can_be_kept.is_err() && state.installed.is_none() {
+                state.close(&self.shared.options).await;
+            }
+            can_be_kept?;
+            state.ensure_installed(&self.shared.options).await
+        });
+        // In any case: what is disconnected now comes back by itself, and asks for names then.
         let sockets =
             in_namespace(namespace, || Sockets::open().map_err(NetworkError::system("forwarder's sockets")))?;
-        self.serve(workspace, sockets)
+        self.serve(workspace, sockets)?;
+        installed
     }
 
     /// Removes what belongs to a sandbox; nothing at all is success. Also where nothing could
@@ -255,15 +277,18 @@ impl HostNetwork {
     }
 
     /// Starts the thread that looks after the rules, unless it runs.
-    fn watch(&self) {
+    fn watch(&self) -> Result<(), NetworkError> {
         let mut state = self.shared.state();
         if state.watched || !self.shared.options.watch {
-            return;
+            return Ok(());
         }
         let shared = Arc::downgrade(&self.shared);
-        let started =
-            std::thread::Builder::new().name("network-watch".to_owned()).spawn(move || watch(&shared));
-        state.watched = started.is_ok();
+        std::thread::Builder::new()
+            .name("network-watch".to_owned())
+            .spawn(move || watch(&shared))
+            .map_err(NetworkError::system("watch over the rules"))?;
+        state.watched = true;
+        Ok(())
     }
 }
 
@@ -289,14 +314,15 @@ impl Drop for HostNetwork {
 
 fn watch(shared: &Weak<Shared>) {
     let mut looked = Instant::now();
+    // The same trouble every second is told once.
+    let mut told = None;
     loop {
         std::thread::sleep(LOOK_EVERY);
         let Some(shared) = shared.upgrade() else { return };
         let (linger_over, changed) = {
             let state = shared.state();
             let over = state.empty_since.is_some_and(|since| since.elapsed() > LINGER);
-            let changed =
-                state.installed.as_ref().is_some_and(|there| Some(there.generation) != generation().ok());
+            let changed = state.closed || state.installed.as_ref().is_some_and(|there| !there.is_untouched());
             (over, changed)
         };
         let outcome = if linger_over {
@@ -307,9 +333,11 @@ fn watch(shared: &Weak<Shared>) {
         } else {
             Ok(())
         };
-        if let Err(error) = outcome {
+        let trouble = outcome.err().map(|error| error.to_string());
+        if let Some(error) = trouble.as_ref().filter(|_| trouble != told) {
             tracing::error!("the network rules of the sandboxes could not be looked after: {error}");
         }
+        told = trouble;
     }
 }
 
@@ -326,17 +354,10 @@ impl Shared {
     fn recheck(&self) -> Result<Repair, NetworkError> {
         block_on(async {
             let mut state = self.state();
-            self.remove_nameless().await?;
-            if state.installed.is_none() {
-                if Installed::connected(&self.options).await?.is_empty() {
-                    remove_everything(&self.options).await?;
-                    return Ok(Repair::default());
-                }
-                state.ensure_installed(&self.options).await?;
-                return Ok(Repair::default());
-            }
-            let Some(installed) = &mut state.installed else { return Ok(Repair::default()) };
-            let repair = installed.repair(&self.options).await?;
+            // What stays of them keeps nobody from looking at the rest.
+            let removed = self.remove_nameless().await;
+            let repair = state.look_after(&self.options).await?;
+            removed?;
             if repair.rules {
                 tracing::warn!(
                     "the network rules of the sandboxes had been changed or removed; they are back"
@@ -373,6 +394,7 @@ impl Shared {
             }
             remove_everything(&self.options).await?;
             state.installed = None;
+            state.closed = false;
             state.empty_since = None;
             Ok(())
         })
@@ -380,7 +402,7 @@ impl Shared {
 }
 
 /// Everything that is not a sandbox's.
-async fn remove_everything(options: &Options) -> Result<(), NetworkError> {
+pub(crate) async fn remove_everything(options: &Options) -> Result<(), NetworkError> {
     if command::find("nft").is_none() {
         return Ok(());
     }
@@ -397,21 +419,14 @@ async fn remove_everything(options: &Options) -> Result<(), NetworkError> {
 impl State {
     /// Makes sure that the rules are in place and as they were made.
     async fn ensure_installed(&mut self, options: &Options) -> Result<(), NetworkError> {
-        match &mut self.installed {
-            Some(installed) => {
-                if generation().ok() != Some(installed.generation) {
-                    installed.repair(options).await?;
-                }
-            }
-            None => {
-                self.numbers = Installed::connected(options).await?;
-                self.installed = Some(Installed::install(options).await?);
-            }
+        match &self.installed {
+            Some(installed) if installed.is_untouched() && !self.closed => Ok(()),
+            Some(_) => self.repair(options).await.map(drop),
+            None => self.install(options).await,
         }
-        Ok(())
     }
 
-    fn pool_and_mtu(&self) -> Result<(crate::pool::Pool, u32), NetworkError> {
+    pub(crate) fn pool_and_mtu(&self) -> Result<(crate::pool::Pool, u32), NetworkError> {
         let missing = || NetworkError::Unenforceable("the rules are not in place".to_owned());
         self.installed.as_ref().map(|installed| (installed.rules.pool, installed.mtu)).ok_or_else(missing)
     }

@@ -38,6 +38,10 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// Replaces the whole table in one step: there is no moment without rules.
+    ///
+    /// Programs of the host begin nothing with a sandbox: `output` says so to them at once, and
+    /// `delivered` holds back what somebody's translation sends there after all. Refusals are answers
+    /// and pass.
     pub(crate) fn script(&self) -> String {
         let table = table_name(self.installation);
         let links = format!("\"{}*\"", link_prefix(self.installation));
@@ -71,6 +75,14 @@ impl Rules {
     oifname \"{ANY_LINK}*\" accept
     meta nfproto ipv4 iifname @uplinks4 drop
     meta nfproto ipv6 iifname @uplinks6 drop
+  }}
+  chain output {{
+    type filter hook output priority -10; policy accept;
+    oifname {links} ct state new {refuse}
+  }}
+  chain delivered {{
+    type filter hook postrouting priority -10; policy accept;
+    oifname {links} ct state new drop
   }}
   chain received {{
     iifname {links} {refuse}

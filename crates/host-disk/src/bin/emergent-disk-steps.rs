@@ -1,10 +1,10 @@
-//! One operation on a layered disk, by a process that may be killed meanwhile. It stops itself when
+//! One operation on a disk, by a process that may be killed meanwhile. It stops itself when
 //! it is about to begin, so that whoever traces it knows what to count.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use emergent_host_disk::{DiskError, Geometry, LayeredDisk};
+use emergent_host_disk::{DiskError, Geometry, HiddenDisk, LayeredDisk};
 use rustix::process::{Signal, getpid, kill_process};
 
 fn main() -> ExitCode {
@@ -18,7 +18,8 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
             eprintln!(
-                "usage: create FOLDER TEMPLATES | mount FOLDER LOWER | remove FOLDER | snapshot FOLDER TO"
+                "usage: create FOLDER TEMPLATES | mount FOLDER LOWER | remove FOLDER | snapshot FOLDER TO | \
+                 snapshot-hidden IMAGE TO"
             );
             ExitCode::FAILURE
         }
@@ -38,6 +39,7 @@ fn run(arguments: &[&str]) -> Result<bool, DiskError> {
         ["mount", folder, lower] => LayeredDisk::open(Path::new(folder))?.mount(Path::new(lower))?,
         ["remove", folder] => LayeredDisk::remove_folder(Path::new(folder))?,
         ["snapshot", folder, to] => LayeredDisk::open(Path::new(folder))?.snapshot(Path::new(to))?,
+        ["snapshot-hidden", image, to] => HiddenDisk::new(Path::new(image)).snapshot(Path::new(to))?,
         _ => return Ok(false),
     }
     Ok(true)

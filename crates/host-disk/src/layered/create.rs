@@ -8,6 +8,7 @@ use std::path::Path;
 use super::{DISK, LayeredDisk, PARTIAL, ROOT, UPPER, WORK, point};
 use crate::error::{DiskError, at};
 use crate::geometry::Geometry;
+use crate::grow::grow;
 use crate::image::copy_sparse;
 use crate::template::{TemplateContent, Templates};
 
@@ -40,16 +41,25 @@ impl LayeredDisk {
     /// `templates` is where formatted disks are kept, one per size; it is made when it is missing.
     pub fn create(folder: &Path, geometry: Geometry, templates: &Path) -> Result<Self, DiskError> {
         let template = Templates::new(templates.to_owned(), Layers).get(geometry)?;
-        Self::create_as_copy(folder, &template)
+        Self::create_as_copy(folder, &template, None)
     }
 
     /// Makes a disk as [`snapshot`](Self::snapshot) has kept it; otherwise like
     /// [`create`](Self::create). It is to be mounted over the same lower layer.
     pub fn create_from_snapshot(folder: &Path, snapshot: &Path) -> Result<Self, DiskError> {
-        Self::create_as_copy(folder, snapshot)
+        Self::create_as_copy(folder, snapshot, None)
     }
 
-    fn create_as_copy(folder: &Path, source: &Path) -> Result<Self, DiskError> {
+    /// The same with more room, if that is more.
+    pub fn create_larger_from_snapshot(
+        folder: &Path,
+        snapshot: &Path,
+        geometry: Geometry,
+    ) -> Result<Self, DiskError> {
+        Self::create_as_copy(folder, snapshot, Some(geometry.bytes()))
+    }
+
+    fn create_as_copy(folder: &Path, source: &Path, at_least: Option<u64>) -> Result<Self, DiskError> {
         match DirBuilder::new().mode(0o700).create(folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(at("state folder", folder)(error));
@@ -62,7 +72,7 @@ impl LayeredDisk {
         if disk.has_image() {
             return Err(DiskError::AlreadyExists { folder: folder.to_owned() });
         }
-        let made = disk.fill(&lock, source);
+        let made = disk.fill(&lock, source, at_least);
         drop(lock);
         if made.is_err()
             && let Err(remains) = disk.remove()
@@ -72,7 +82,7 @@ impl LayeredDisk {
         made.map(|()| disk)
     }
 
-    fn fill(&self, lock: &super::FolderLock, source: &Path) -> Result<(), DiskError> {
+    fn fill(&self, lock: &super::FolderLock, source: &Path, at_least: Option<u64>) -> Result<(), DiskError> {
         for name in [DISK, ROOT] {
             point::prepare(lock, name).map_err(at("mount point", &self.folder.join(name)))?;
         }
@@ -85,6 +95,9 @@ impl LayeredDisk {
         }
         // Not written out: the first time that anything on it is, all of it is.
         copy_sparse(source, &partial).map_err(at("disk copy", &partial))?;
+        if let Some(bytes) = at_least {
+            grow(&partial, bytes).map_err(at("grow", &partial))?;
+        }
         fs::rename(&partial, self.image()).map_err(at("disk copy", &partial))
     }
 }

@@ -43,10 +43,11 @@ mod usage;
 
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use crate::error::{DiskError, at};
-use crate::freeze::thaw_leftover;
+use crate::one_moment::Source;
 use lock::FolderLock;
 
 pub use unmount::Unmounted;
@@ -126,9 +127,6 @@ impl LayeredDisk {
     fn thaw_if_frozen(&self, lock: &FolderLock) -> Result<(), DiskError> {
         let path = self.folder.join(DISK);
         let Some(disk) = point::mounted(lock, DISK).map_err(at("mount point", &path))? else { return Ok(()) };
-        if thaw_leftover(&disk).map_err(at("thaw", &path))? {
-            tracing::warn!("{} was left frozen, and is not any more", path.display());
-        }
-        Ok(())
+        Source { image: &self.image(), folder: &self.folder }.thaw_if_frozen(disk.as_fd())
     }
 }

@@ -19,6 +19,13 @@ pub struct DiskUsage {
 }
 
 impl LayeredDisk {
+    /// How large the disk is, mounted or not.
+    pub fn size(&self) -> Result<u64, DiskError> {
+        let image = self.image();
+        let found = std::fs::symlink_metadata(&image).map_err(at("disk", &image))?;
+        Ok(found.len())
+    }
+
     /// Asks the disk, which must be mounted. Waits for no other operation.
     pub fn usage(&self) -> Result<DiskUsage, DiskError> {
         let path = self.folder.join(DISK);

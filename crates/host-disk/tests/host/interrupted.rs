@@ -13,7 +13,7 @@ use crate::tracer::{Outcome, run_and_kill_after};
 const MANY: usize = 1000;
 
 /// Kills the operation after each of its calls, and looks at what is left.
-fn after_every_call(arguments: &[&Path], mut look: impl FnMut(usize)) {
+pub(crate) fn after_every_call(arguments: &[&Path], mut look: impl FnMut(usize)) {
     for calls in 1..MANY {
         let outcome = run_and_kill_after(calls, arguments);
         look(calls);

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use emergent_host_disk::{DiskError, LayeredDisk};
+use emergent_host_disk::{DiskError, Geometry, LayeredDisk};
 use rustix::fs::{CWD, Mode, mkdirat};
 use rustix::mount::{MountFlags, UnmountFlags, mount};
 
@@ -150,4 +150,34 @@ fn a_copy_on_another_file_system_is_sparse_and_whole() {
     assert_eq!(read(&copy, "file"), "kept");
     copy.remove().unwrap();
     disk.remove().unwrap();
+}
+
+#[test]
+fn a_copy_can_be_larger_than_what_it_is_of() {
+    let place = Place::new();
+    let disk = place.mounted("a");
+    write(&disk, "file", "kept");
+    let snapshot = place.path("snapshot");
+    disk.snapshot(&snapshot).unwrap();
+    disk.remove().unwrap();
+    // Within a group of blocks, beyond one, and beyond what one block of descriptors describes; and no less.
+    for (bytes, expect) in [(64 << 20, 64 << 20), (1 << 30, 1 << 30), (20 << 30, 20 << 30), (SIZE / 2, SIZE)]
+    {
+        let geometry = Geometry::for_size(bytes);
+        let copy = LayeredDisk::create_larger_from_snapshot(&place.path("b"), &snapshot, geometry).unwrap();
+        assert!(fs::metadata(place.path("b/disk.img")).unwrap().blocks() * 512 < SIZE * 2, "{bytes}");
+        copy.mount(&place.lower()).unwrap();
+        let usage = copy.usage().unwrap();
+        // Of the smallest the file system itself takes a good part.
+        let least = if expect == SIZE { expect / 10 * 6 } else { expect / 10 * 8 };
+        assert!((least..=expect).contains(&usage.bytes_total), "{bytes}: {usage:?}");
+        assert_eq!(read(&copy, "file"), "kept");
+        write(&copy, "more", "written");
+        unmount(&copy);
+        check(&place.path("b/disk.img"));
+        copy.mount(&place.lower()).unwrap();
+        assert_eq!(read(&copy, "more"), "written");
+        copy.remove().unwrap();
+    }
+    place.assert_nothing_left();
 }

@@ -22,9 +22,10 @@ const MARK: &str = "emergent-bridge ";
 /// What a script does. Each may be run at any time and any number of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HelperAction {
-    /// Puts the rules and the accepts in place.
+    /// Puts the rules and the accepts in place. Where the rules cannot be, takes the bridge down until
+    /// they are.
     Install,
-    /// Only looks.
+    /// Looks and puts nothing right. Where there are no rules, takes the bridge down.
     Verify,
     /// Removes the rules and the accepts. For when the network is gone.
     Remove,
@@ -64,10 +65,15 @@ pub enum HelperFailure {
 impl HelperScript {
     /// Removes what is there of an installation.
     pub fn remove(installation: InstallationId) -> Self {
-        Self::new(installation, HelperAction::Remove, "", "")
+        Self::new(installation, HelperAction::Remove, "", ["", ""])
     }
 
-    fn new(installation: InstallationId, action: HelperAction, by_bridge: &str, by_address: &str) -> Self {
+    fn new(
+        installation: InstallationId,
+        action: HelperAction,
+        gateway6: &str,
+        [by_bridge, by_address]: [&str; 2],
+    ) -> Self {
         let (link, table) = (bridge_link_name(installation), bridge_table_name(installation));
         let comment = bridge_rule_comment(installation);
         let action = match action {
@@ -75,8 +81,9 @@ impl HelperScript {
             HelperAction::Verify => "verify",
             HelperAction::Remove => "remove",
         };
-        let mut text =
-            format!("action={action} link={link} table={table} comment={comment}\nsets='{SETS}'\n");
+        let mut text = format!(
+            "action={action} link={link} gateway6={gateway6} table={table} comment={comment}\nsets='{SETS}'\n"
+        );
         for (name, rules) in [("rules_by_bridge", by_bridge), ("rules_by_address", by_address)] {
             let _ = write!(text, "{name}() {{\ncat <<'END_OF_RULES'\n{rules}END_OF_RULES\n}}\n");
         }
@@ -95,7 +102,10 @@ impl BridgeRules {
     pub fn as_helper_script(&self, action: HelperAction) -> HelperScript {
         let [by_bridge, by_address] =
             [Separation::ByBridge, Separation::ByAddress].map(|separation| self.script(separation));
-        HelperScript::new(self.installation, action, &by_bridge, &by_address)
+        let gateway6 = self.subnets.gateway6().zip(self.subnets.range6());
+        let gateway6 = gateway6.map(|(gateway, range)| format!("{gateway}/{}", range.prefix()));
+        let rules = [by_bridge.as_str(), by_address.as_str()];
+        HelperScript::new(self.installation, action, gateway6.as_deref().unwrap_or_default(), rules)
     }
 }
 

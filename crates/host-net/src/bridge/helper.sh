@@ -1,13 +1,30 @@
 # Puts the rules of a bridge in place where it runs, or looks at them, or removes them. Runs in a
 # container of the engine's with the network of its host and the capability NET_ADMIN. The last
-# line of its output says how it went. What is above this line sets: action, link, table, comment,
-# sets, and the functions rules_by_bridge and rules_by_address.
+# line of its output says how it went. What is above this line sets: action, link, gateway6, table,
+# comment, sets, and the functions rules_by_bridge and rules_by_address.
 
 set -eu
 export LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 one_line() { tr '\n\t' '  ' | cut -c 1-600; }
 fail() { printf 'emergent-bridge failed %s\n' "$(printf '%s' "$1" | one_line)"; exit 1; }
+
+is_down() { [ -d "/sys/class/net/$link" ] && [ $(($(cat "/sys/class/net/$link/flags") & 1)) = 0 ]; }
+
+# Where the rules are not certain to be in place, nothing passes the bridge.
+disconnect() {
+    [ -d "/sys/class/net/$link" ] || return 0
+    why_up=$(ip link set dev "$link" down 2>&1) || fail "$1; and the bridge cannot be taken down: $why_up"
+}
+disconnect_and_fail() { disconnect "$1"; fail "$1"; }
+
+# The kernel forgets addresses of IPv6 when a link goes down. Not every `ip` knows the last word.
+reconnect() {
+    is_down || return 0
+    [ -z "$gateway6" ] || ip -6 addr add "$gateway6" dev "$link" nodad >/dev/null 2>&1 ||
+        ip -6 addr add "$gateway6" dev "$link" >/dev/null 2>&1 || true
+    why=$(ip link set dev "$link" up 2>&1) || fail "the bridge is down and cannot be brought up: $why"
+}
 
 # The name of a table's separation: a rule can ask for the bridge or cannot.
 separation() {
@@ -120,26 +137,37 @@ remove_tables() {
     done
 }
 
-command -v nft >/dev/null || fail "nft is not in the helper's image"
+if ! command -v nft >/dev/null; then
+    [ "$action" = remove ] || disconnect_and_fail "nft is not in the helper's image"
+    fail "nft is not in the helper's image"
+fi
 
 case $action in
 install)
     if rules_by_bridge | nft -c -f - >/dev/null 2>&1; then rules=rules_by_bridge; else rules=rules_by_address; fi
     # A packet under way may pass between an old table and its successor, but not a copy of that.
     if nft list table inet "$table" >/dev/null 2>&1; then
-        why=$($rules | sed "s/$table/${table}_copy/" | nft -f - 2>&1) || fail "nft: $why"
+        why=$($rules | sed "s/$table/${table}_copy/" | nft -f - 2>&1) || disconnect_and_fail "nft: $why"
     fi
-    why=$($rules | nft -f - 2>&1) || fail "nft: $why"
+    why=$($rules | nft -f - 2>&1) || disconnect_and_fail "nft: $why"
     remove_tables "${table}_copy"
-    why=$(listing 2>&1 >/dev/null) || fail "the rules cannot be listed: $why"
+    why=$(listing 2>&1 >/dev/null) || disconnect_and_fail "the rules cannot be listed: $why"
     [ "$(digest)" ] || fail "sha256sum is not in the helper's image"
     if [ "$(bridge)" = open ]; then
         # Where the image has no such program, the setting for all bridges decides.
         ip link set "$link" type bridge nf_call_iptables 1 nf_call_ip6tables 1 >/dev/null 2>&1 || true
     fi
+    if [ "$(bridge)" = open ]; then disconnect "the bridge does not show its packets"; else reconnect; fi
     accepts change
     ;;
-verify) accepts look ;;
+verify)
+    # What is acted on is what is told. That rules are there and changed is told by the digest, and they are
+    # installed anew then; so they are where the bridge is down, because only that brings it up.
+    seen_digest=$(digest) seen_bridge=$(bridge)
+    if [ "$seen_digest" = none ] || [ "$seen_bridge" = open ]; then disconnect "the rules are not in place"; fi
+    if is_down; then seen_digest=none; fi
+    accepts look
+    ;;
 remove)
     for program in $(firewalls); do
         why=$(close "$program" 2>&1) || fail "$program: $why"
@@ -151,4 +179,4 @@ remove)
 esac
 
 printf 'emergent-bridge ok separation=%s bridge=%s accepts=%s digest=%s\n' \
-    "$(separation)" "$(bridge)" "$answer" "$(digest)"
+    "$(separation)" "${seen_bridge:-$(bridge)}" "$answer" "${seen_digest:-$(digest)}"

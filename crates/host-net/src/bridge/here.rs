@@ -4,6 +4,9 @@
 //!  apply_here ─► tables ─► the bridge shows its packets ─► accepts in other firewalls ─► InPlace
 //!                                                                                          │
 //!            is_untouched (a number of the kernel's) ─ no ─► repair, or verify_here ◄──────┘
+//!                                                              │ not certain to be in place
+//!                                                              ▼
+//!                                                            the bridge down, until they are
 //! ```
 
 use std::fmt;
@@ -13,10 +16,11 @@ use emergent_types::InstallationId;
 use crate::bridge::link::Bridge;
 use crate::bridge::rules::FAMILIES;
 use crate::bridge::{BridgeRules, Separation};
+use crate::closing::disconnect;
 use crate::command::{self, block_on};
 use crate::error::NetworkError;
 use crate::firewall::{self, Passage};
-use crate::names::bridge_table_name;
+use crate::names::{bridge_link_name, bridge_table_name};
 use crate::netlink::Netlink;
 use crate::network::Repair;
 use crate::rules::{Listing, copy_name, delete, replace};
@@ -30,8 +34,8 @@ pub struct InPlace {
     separation: Separation,
     /// What the kernel showed when they had just been put there.
     listed: Listed,
-    /// How often the kernel's rules had been changed then.
-    generation: u32,
+    /// How often the kernel's rules had been changed when they were last seen as they should be.
+    generation: Option<u32>,
 }
 
 /// Something that is not as it should be.
@@ -46,6 +50,16 @@ pub enum Flaw {
     Rules,
     /// An accept in another firewall is missing or too many.
     Accepts,
+}
+
+impl Flaw {
+    /// Whether something could pass that must not.
+    fn lets_through(self) -> bool {
+        match self {
+            Self::PacketsNotShown | Self::Rules => true,
+            Self::NoBridge | Self::Accepts => false,
+        }
+    }
 }
 
 impl fmt::Display for Flaw {
@@ -75,6 +89,10 @@ impl Listed {
         }
         Ok(Self(listings))
     }
+
+    fn is_whole(&self) -> bool {
+        self.0.iter().all(Option::is_some)
+    }
 }
 
 impl BridgeRules {
@@ -99,15 +117,24 @@ impl BridgeRules {
     ///
     /// No container may be connected before [`InPlace::verify_here`] finds nothing: where the network is
     /// not made yet, or its engine is somewhere else, or the kernel cannot keep ports apart, the rules
-    /// are in place all the same.
+    /// are in place all the same. Where they are not certain to be, the bridge goes down.
     pub fn apply_here(&self) -> Result<InPlace, NetworkError> {
         block_on(async {
-            let separation = self.best().await?;
-            let listed = self.put_in_place(separation).await?;
-            let mut in_place = InPlace { rules: self.clone(), separation, listed, generation: 0 };
-            in_place.settle().await?;
-            Ok(in_place)
+            match self.deny().await {
+                Ok(mut in_place) => in_place.settle().await.map(|_| in_place),
+                Err(error) => {
+                    self.close().await;
+                    Err(error)
+                }
+            }
         })
+    }
+
+    /// The tables alone.
+    async fn deny(&self) -> Result<InPlace, NetworkError> {
+        let separation = self.best().await?;
+        let listed = self.put_in_place(separation).await?;
+        Ok(InPlace { rules: self.clone(), separation, listed, generation: None })
     }
 
     /// The best form of the rules that the kernel takes.
@@ -126,7 +153,14 @@ impl BridgeRules {
     async fn put_in_place(&self, separation: Separation) -> Result<Listed, NetworkError> {
         let table = bridge_table_name(self.installation);
         replace(&FAMILIES, &table, &self.script(separation)).await?;
-        Listed::of(self.installation).await
+        let listed = Listed::of(self.installation).await?;
+        if listed.is_whole() {
+            return Ok(listed);
+        }
+        Err(NetworkError::Refused {
+            program: "nft".to_owned(),
+            reason: "a table of the containers' bridge was removed at once".to_owned(),
+        })
     }
 
     async fn bridge(&self, netlink: &Netlink) -> Result<Option<Bridge>, NetworkError> {
@@ -155,23 +189,22 @@ impl InPlace {
     /// Whether nobody has changed any rule of the kernel's since. Takes some microseconds. What it
     /// does not see (an older firewall's tables, settings of the bridge) is found by a closer look.
     pub fn is_untouched(&self) -> bool {
-        generation().ok() == Some(self.generation)
+        generation().is_ok_and(|now| self.generation == Some(now))
     }
 
-    /// Compares everything with what it should be. Changes nothing.
+    /// Compares everything with what it should be. Puts nothing right, but where it is not certain
+    /// that the rules are in place the bridge goes down, until [`repair`](Self::repair) has put them there.
     pub fn verify_here(&self) -> Result<Vec<Flaw>, NetworkError> {
         block_on(async {
-            let mut flaws = Vec::new();
-            match self.rules.bridge(&Netlink::open()?).await? {
-                None => flaws.push(Flaw::NoBridge),
-                Some(bridge) if self.separation == Separation::ByAddress && !bridge.shows_packets => {
-                    flaws.push(Flaw::PacketsNotShown);
-                }
-                Some(_) => {}
+            let mut looked = self.look().await;
+            if looked.is_err() {
+                // One look that fails says little, and the bridge is everybody's.
+                looked = self.look().await;
             }
-            if Listed::of(self.rules.installation).await? != self.listed {
-                flaws.push(Flaw::Rules);
+            if !self.denies(&looked) {
+                self.rules.close().await;
             }
+            let mut flaws = looked?;
             if !firewall::is_open(&Passage::of_bridge(self.rules.installation)).await {
                 flaws.push(Flaw::Accepts);
             }
@@ -179,20 +212,72 @@ impl InPlace {
         })
     }
 
-    /// Puts right what somebody else has changed.
+    /// What is wrong with the bridge and the tables.
+    async fn look(&self) -> Result<Vec<Flaw>, NetworkError> {
+        let mut flaws = Vec::new();
+        match self.rules.bridge(&Netlink::open()?).await? {
+            None => flaws.push(Flaw::NoBridge),
+            Some(bridge) if self.separation == Separation::ByAddress && !bridge.shows_packets => {
+                flaws.push(Flaw::PacketsNotShown);
+            }
+            Some(_) => {}
+        }
+        if Listed::of(self.rules.installation).await? != self.listed {
+            flaws.push(Flaw::Rules);
+        }
+        Ok(flaws)
+    }
+
+    /// Whether the rules are in place for certain, by what was seen.
+    fn denies(&self, looked: &Result<Vec<Flaw>, NetworkError>) -> bool {
+        match looked {
+            Ok(flaws) => !flaws.iter().any(|flaw| flaw.lets_through()),
+            // The number tells nothing of the bridge's own settings.
+            Err(_) => self.separation == Separation::ByBridge && self.is_untouched(),
+        }
+    }
+
+    /// Puts right what somebody else has changed. Whatever goes wrong: where the rules are not certain
+    /// to be in place, the bridge is down; where they are, it is up.
     pub fn repair(&mut self) -> Result<Repair, NetworkError> {
         block_on(async {
-            let rules = Listed::of(self.rules.installation).await? != self.listed;
-            if rules {
-                self.listed = self.rules.put_in_place(self.separation).await?;
-            }
+            let rules = match self.renew().await {
+                Ok(renewed) => renewed,
+                Err(error) => {
+                    self.shut_or_open().await?;
+                    return Err(error);
+                }
+            };
             let accepts = self.settle().await?;
             Ok(Repair { rules, accepts })
         })
     }
 
+    /// Puts the tables back, if they are changed or gone. Returns whether they were.
+    async fn renew(&mut self) -> Result<bool, NetworkError> {
+        let changed = Listed::of(self.rules.installation).await? != self.listed;
+        if changed {
+            self.listed = self.rules.put_in_place(self.separation).await?;
+        }
+        Ok(changed)
+    }
+
     /// What comes after the tables. Returns whether accepts had to be changed.
     async fn settle(&mut self) -> Result<bool, NetworkError> {
+        let completed = self.complete().await;
+        self.shut_or_open().await?;
+        completed
+    }
+
+    async fn shut_or_open(&self) -> Result<(), NetworkError> {
+        if self.denies(&self.look().await) {
+            return self.rules.open().await;
+        }
+        self.rules.close().await;
+        Ok(())
+    }
+
+    async fn complete(&mut self) -> Result<bool, NetworkError> {
         if self.separation == Separation::ByAddress {
             let netlink = Netlink::open()?;
             if let Some(bridge) = self.rules.bridge(&netlink).await? {
@@ -200,14 +285,31 @@ impl InPlace {
             }
         }
         let accepts = firewall::ensure(&Passage::of_bridge(self.rules.installation)).await?;
-        self.generation = generation().map_err(NetworkError::system("generation of rules"))?;
-        let whole = self.listed.0.iter().all(Option::is_some);
-        if whole && Listed::of(self.rules.installation).await? == self.listed {
+        let now = generation().map_err(NetworkError::system("generation of rules"))?;
+        if Listed::of(self.rules.installation).await? == self.listed {
+            self.generation = Some(now);
             return Ok(accepts);
         }
         Err(NetworkError::Unenforceable(
             "somebody else changes the rules of the containers' bridge".to_owned(),
         ))
+    }
+}
+
+/// Takes an installation's bridge on this host down where its tables are not all there. For when the rules
+/// cannot even be written: what they are to be is not known, but what is on the bridge must not be without.
+/// Blocks.
+pub fn close_without_rules_here(installation: InstallationId) {
+    let closed = block_on(async {
+        let are_there = Listed::of(installation).await.is_ok_and(|listed| listed.is_whole());
+        if !are_there {
+            let name = bridge_link_name(installation);
+            disconnect("the containers' bridge", |link| link.name == name).await;
+        }
+        Ok(())
+    });
+    if let Err(error) = closed {
+        tracing::error!(security = true, "the containers' bridge could not be looked at: {error}");
     }
 }
 

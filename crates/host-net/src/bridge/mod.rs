@@ -9,6 +9,7 @@
 //!                    │                  input:       neighbours' questions; names, where the
 //!                    │                               host resolves itself; nothing else
 //!                    │                  forward:     no denied range but for names; nothing new in
+//!                    │                  output:      nothing new in from the host either
 //!                    ▼                  postrouting: masquerade
 //!                 uplink
 //! ```
@@ -25,8 +26,12 @@
 //! host; for any other there is the same as a script, [`HelperScript`], for a container that the
 //! engine starts in its host's network.
 //!
+//! **No rules, no network.** Where it is not certain that they are in place, the bridge goes down, and with
+//! it all of its ports; it comes up again when they are.
+//!
 //! The choices are explained in `docs/adr/0014`.
 
+mod closing;
 mod helper;
 mod here;
 mod link;
@@ -36,7 +41,7 @@ mod subnets;
 mod survey;
 
 pub use helper::{HelperAction, HelperFailure, HelperReport, HelperScript};
-pub use here::{Flaw, InPlace, remove_here};
+pub use here::{Flaw, InPlace, close_without_rules_here, remove_here};
 pub use resolvers::{NoResolver, Resolvers};
 pub use rules::{BridgeRules, Separation};
 pub use subnets::{Subnets, UnfitSubnets};

@@ -102,6 +102,14 @@ impl BridgeRules {
     oifname \"{link}\" jump received
     iifname \"{link}\" goto leaving
   }}
+  chain output {{
+    type filter hook output priority -10; policy accept;
+    oifname \"{link}\" ct state new goto refuse
+  }}
+  chain delivered {{
+    type filter hook postrouting priority -10; policy accept;
+    oifname \"{link}\" ct state new drop
+  }}
   chain received {{
     iifname \"{link}\" goto refuse
     ct state established,related accept

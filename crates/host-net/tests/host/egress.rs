@@ -4,10 +4,10 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use emergent_host_net::Namespace;
+use emergent_host_net::{Namespace, table_name};
 use emergent_types::WorkspaceId;
 
-use crate::world::{HOST, PRIVATE, PUBLIC, greet_in, ip, on_a_host, on_a_host_with, reach};
+use crate::world::{HOST, PRIVATE, PUBLIC, greet_in, ip, on_a_host, on_a_host_with, reach, run};
 
 #[test]
 fn the_internet_and_nothing_else() {
@@ -133,4 +133,66 @@ fn there_is_no_moment_without_rules() {
             }
         }
     });
+}
+
+/// What programs of the host send of their own accord, whatever leads there.
+#[test]
+fn the_host_begins_nothing_with_a_sandbox() {
+    on_a_host_with(
+        |options| options.watch = false,
+        |world| {
+            let sandbox = world.sandbox();
+            greet_in(&sandbox.namespace);
+            let [v4, v6] = [sandbox.attachment.v4.to_string(), sandbox.attachment.v6.unwrap().to_string()];
+            // Somebody's translation, as engines make them for ports of the host.
+            translate("192.0.2.77", &v4);
+            for address in [v4.as_str(), &v6] {
+                assert!(
+                    !datagram_arrives(&sandbox.namespace, address),
+                    "a datagram to {address} has arrived"
+                );
+                let refused = reach(address).unwrap_err();
+                assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused, "{address}");
+            }
+            assert!(!datagram_arrives(&sandbox.namespace, "192.0.2.77"), "a translated datagram has arrived");
+            // Answers do arrive, those that say no among them.
+            assert!(PUBLIC.iter().all(|address| sandbox.reach(address).is_ok()));
+            assert_eq!(sandbox.reach(HOST[0]).unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+
+            let table = table_name(world.installation);
+            for chain in ["output", "delivered"] {
+                run("nft", &format!("flush chain inet {table} {chain}"));
+            }
+            for address in [v4.as_str(), &v6, "192.0.2.77"] {
+                assert!(
+                    datagram_arrives(&sandbox.namespace, address),
+                    "nothing else holds it back: {address}"
+                );
+            }
+            assert!(world.network.recheck().unwrap().rules);
+            for address in [v4.as_str(), &v6, "192.0.2.77"] {
+                assert!(
+                    !datagram_arrives(&sandbox.namespace, address),
+                    "a datagram to {address} has arrived"
+                );
+            }
+        },
+    );
+}
+
+/// Sends what goes from this host to one address to another.
+pub(crate) fn translate(from: &str, to: &str) {
+    run("nft", "add table ip translations");
+    run("nft", "add chain ip translations output { type nat hook output priority -100 ; policy accept ; }");
+    run("nft", &format!("add rule ip translations output ip daddr {from} dnat to {to}"));
+}
+
+/// Whether a datagram of the host's gets there.
+pub(crate) fn datagram_arrives(there: &Namespace, address: &str) -> bool {
+    let receiver = there.run(|| UdpSocket::bind("[::]:5353").unwrap()).unwrap();
+    receiver.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
+    let sender = UdpSocket::bind(if address.contains(':') { "[::]:0" } else { "0.0.0.0:0" }).unwrap();
+    // It may be told at once that it must not.
+    let _ = sender.send_to(b"x", (address, 5353));
+    receiver.recv(&mut [0; 8]).is_ok()
 }

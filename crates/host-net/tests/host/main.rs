@@ -9,5 +9,7 @@ mod egress;
 mod firewalls;
 mod leftovers;
 mod names;
+mod rules_lost;
+mod trouble;
 mod uplinks;
 mod world;

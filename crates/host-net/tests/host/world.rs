@@ -66,6 +66,7 @@ pub(crate) fn on_a_host(test: impl FnOnce(World) + Send) {
 pub(crate) fn on_a_host_with(change: impl FnOnce(&mut Options) + Send, test: impl FnOnce(World) + Send) {
     let host = Namespace::make().unwrap();
     let outcome = host.run(|| {
+        forget_what_was_inherited();
         let internet = Namespace::make().unwrap();
         build(&internet);
         let mut options = Options::new(InstallationId::generate());
@@ -75,6 +76,13 @@ pub(crate) fn on_a_host_with(change: impl FnOnce(&mut Options) + Send, test: imp
         test(World { network, installation, internet, options });
     });
     outcome.unwrap();
+}
+
+/// A new namespace begins as the machine's first one is now, which may be a router.
+fn forget_what_was_inherited() {
+    for switch in ["ipv4/ip_forward", "ipv6/conf/all/forwarding", "ipv6/conf/default/forwarding"] {
+        std::fs::write(format!("/proc/sys/net/{switch}"), "0").unwrap();
+    }
 }
 
 fn build(internet: &Namespace) {

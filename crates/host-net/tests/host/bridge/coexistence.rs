@@ -4,7 +4,7 @@ use emergent_host_net::bridge::{BridgeRules, Flaw, Subnets, Survey, remove_here}
 use emergent_host_net::{Repair, bridge_rule_comment, bridge_table_name, table_name};
 use emergent_types::InstallationId;
 
-use super::containers::{Container, make_bridge, on_a_bridge, rules};
+use super::containers::{Container, make_bridge, on_a_bridge, rules, wait_for_addresses};
 use crate::world::{World, on_a_host, on_a_host_with, run};
 
 fn listed(family: &str, table: &str) -> String {
@@ -168,6 +168,7 @@ fn rules_that_somebody_changes_are_noticed_and_come_back() {
             assert_eq!(in_place.repair().unwrap(), Repair { rules: true, accepts: false }, "{change}");
             assert!(in_place.is_untouched() && in_place.verify_here().unwrap().is_empty(), "{change}");
         }
+        wait_for_addresses(in_place.rules());
         one.reaches_what_it_may();
         one.is_denied_the_rest(in_place.rules(), &other);
         assert!(in_place.rules().enforceable_here().is_ok());

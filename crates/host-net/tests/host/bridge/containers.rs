@@ -4,6 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use emergent_host_net::Namespace;
 use emergent_host_net::bridge::{BridgeRules, InPlace, Resolvers, Subnets, Survey};
@@ -49,6 +50,23 @@ pub(crate) fn make_bridge(rules: &BridgeRules) {
 pub(crate) fn forward() {
     for setting in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
         std::fs::write(format!("/proc/sys/net/{setting}"), "1").unwrap();
+    }
+}
+
+/// A bridge has its address of IPv6, and the kernel has asked whether anybody else has one of the bridge's:
+/// until then it asks for nobody's hardware address there.
+pub(crate) fn wait_for_addresses(rules: &BridgeRules) {
+    let (link, gateway) = (rules.link(), rules.subnets.gateway6().unwrap().to_string());
+    let is_there = || run("ip", &format!("-6 addr show dev {link}")).contains(&gateway);
+    let is_asking = || !run("ip", &format!("-6 addr show tentative dev {link}")).is_empty();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_there() || is_asking() {
+        assert!(
+            Instant::now() < deadline,
+            "{gateway} is not there or stays tentative:\n{}",
+            run("ip", "addr")
+        );
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

@@ -4,12 +4,11 @@ use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use emergent_host_net::bridge::{BridgeRules, Flaw};
 use emergent_host_net::{Cidr, Repair};
 
-use super::containers::{Container, RESOLVER4, forward, rules};
+use super::containers::{Container, RESOLVER4, forward, rules, wait_for_addresses};
 use super::names::{answer, is_answered};
 use crate::docker::Daemon;
 use crate::world::{greet_in, on_a_host, run};
@@ -40,15 +39,6 @@ fn make_network(folder: &Path, rules: &BridgeRules) {
         r#"{{"Name":"{link}","Driver":"bridge","EnableIPv6":true,"Options":{{{options}}},"IPAM":{{"Config":[{range4},{range6}]}}}}"#
     );
     ask(folder, "POST /networks/create", &body);
-}
-
-/// The engine lets the kernel ask first whether anybody else has the bridge's address.
-fn wait_for_addresses(rules: &BridgeRules) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !run("ip", &format!("-6 addr show tentative dev {}", rules.link())).is_empty() {
-        assert!(Instant::now() < deadline, "the bridge's address stays tentative");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[test]

@@ -7,12 +7,14 @@ use emergent_host_net::bridge::{
 };
 use emergent_host_net::{bridge_table_name, table_name};
 
-use super::containers::{Container, RESOLVER4, make_bridge, rules, show_packets_of_all_bridges};
+use super::containers::{
+    Container, RESOLVER4, make_bridge, rules, show_packets_of_all_bridges, wait_for_addresses,
+};
 use super::names::{answer, is_answered};
 use crate::world::{on_a_host, run};
 
 /// The shells that small images have.
-const SHELLS: [&[&str]; 2] = [&["dash", "-c"], &["busybox", "sh", "-c"]];
+pub(super) const SHELLS: [&[&str]; 2] = [&["dash", "-c"], &["busybox", "sh", "-c"]];
 
 /// In a namespace of mounts in which the kernel's files show this thread's network, as in a
 /// container, and nothing can be written to them.
@@ -28,7 +30,7 @@ fn output(shell: &[&str], script: &str) -> String {
     String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
 }
 
-fn report(shell: &[&str], script: &HelperScript) -> Result<HelperReport, HelperFailure> {
+pub(super) fn report(shell: &[&str], script: &HelperScript) -> Result<HelperReport, HelperFailure> {
     let output = output(shell, script.as_str());
     let report = HelperReport::parse(&output);
     assert_eq!(output.lines().count(), 1, "{output}");
@@ -91,6 +93,7 @@ fn a_helper_does_the_same() {
             run("iptables", "-F DOCKER-USER");
             assert_eq!(report(shell, &verify).unwrap().flaws, [Flaw::Accepts]);
             assert!(report(shell, &install).unwrap().renewed);
+            wait_for_addresses(&rules);
             one.reaches_what_it_may();
 
             let removed = report(shell, &HelperScript::remove(world.installation)).unwrap();
@@ -139,6 +142,8 @@ fn a_helpers_survey_is_the_hosts() {
     on_a_host(|world| {
         let rules = rules(&world);
         make_bridge(&rules);
+        // Routes of IPv6 come a moment after their addresses.
+        wait_for_addresses(&rules);
         let here = Survey::of_this_host().unwrap();
         assert!(here.taken.contains(&rules.subnets.range4()));
         assert!(here.taken.contains(&rules.subnets.range6().unwrap()));

@@ -7,3 +7,4 @@ mod engine;
 mod helper;
 mod names;
 mod neighbours;
+mod rules_lost;

@@ -4,8 +4,12 @@ use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
 use emergent_host_net::bridge::{BridgeRules, Flaw, Separation};
+use emergent_host_net::bridge_table_name;
 
-use super::containers::{Container, make_bridge, on_a_bridge, rules, show_packets_of_all_bridges};
+use super::containers::{
+    Container, make_bridge, on_a_bridge, rules, show_packets_of_all_bridges, wait_for_addresses,
+};
+use crate::egress::{datagram_arrives, translate};
 use crate::world::{World, greet_in, ip, on_a_host, reach, run};
 
 /// Addresses that every link has by itself.
@@ -171,5 +175,36 @@ fn nobody_takes_the_gateways_place() {
         let bridge = run("ip", &format!("-o link show {}", in_place.rules().link()));
         let own = bridge.split("link/ether ").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
         assert!(known.contains(&own), "{known} {bridge}");
+    });
+}
+
+/// Nor does the host begin anything with them.
+#[test]
+fn the_host_begins_nothing_with_a_container() {
+    on_a_host(|world| {
+        let (mut in_place, one, other) = on_a_bridge(&world);
+        let addresses: Vec<String> = other.addresses.iter().map(IpAddr::to_string).collect();
+        translate("192.0.2.77", &addresses[0]);
+        let table = bridge_table_name(world.installation);
+        let arrive = || {
+            let ways = addresses.iter().map(String::as_str).chain(["192.0.2.77"]);
+            ways.map(|address| datagram_arrives(&other.namespace, address)).collect::<Vec<_>>()
+        };
+        assert_eq!(arrive(), [false; 3]);
+        for address in &addresses {
+            assert_eq!(
+                reach(address).unwrap_err().kind(),
+                std::io::ErrorKind::ConnectionRefused,
+                "{address}"
+            );
+        }
+        one.reaches_what_it_may();
+        wait_for_addresses(in_place.rules());
+        for chain in ["output", "delivered"] {
+            run("nft", &format!("flush chain inet {table} {chain}"));
+        }
+        assert_eq!(arrive(), [true; 3], "nothing else holds it back");
+        assert!(in_place.repair().unwrap().rules);
+        assert_eq!(arrive(), [false; 3]);
     });
 }
