@@ -66,7 +66,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     measure!("list_workspaces, 50 failed", |_sample| store.list_workspaces(failed, None, PAGE));
     measure!("list_workspaces, no match", |_sample| store.list_workspaces(rare, None, PAGE));
     measure!("count_active", |_sample| store.count_active());
-    measure!("expired", |_sample| store.expired(now(), PAGE));
     measure!("health", |_sample| store.health());
 
     let started = Instant::now();
@@ -124,6 +123,7 @@ fn row(number: usize) -> WorkspaceRow {
         resume_attempts: 0,
         acknowledged: false,
         named_demands: None,
+        warm_pool: None,
     }
 }
 

@@ -107,6 +107,8 @@ pub struct AuditFinish {
     pub error_code: Option<String>,
     /// A summary that takes the place of the first one; `None` leaves that as it is.
     pub summary: Option<Map<String, Value>>,
+    /// The workspace it was about, where that was not known when it began.
+    pub workspace_id: Option<WorkspaceId>,
 }
 
 /// Which entries to list. What is `None` does not matter.

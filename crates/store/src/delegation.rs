@@ -7,15 +7,19 @@ macro_rules! store_by_own_methods {
         const _: () = {
             use std::num::NonZeroU32;
 
-            use emergent_types::WorkspaceId;
+            use emergent_types::{SnapshotId, WorkspaceId};
+            use serde_json::Value;
             use time::OffsetDateTime;
+            use uuid::Uuid;
 
+            use crate::workspace::NewOrMember;
             use crate::{
-                ApiToken, AuditCursor, AuditEntry, AuditFilter, AuditFinish, AuditPage, ClaimResumeError,
-                IdempotencyKey, InsertTokenError, InsertWorkspaceError, Installation, Revocation, Store,
-                StoreError, TokenCursor, TokenFilter, TokenHash, TokenId, TokenPage, Touch,
-                UpdateWorkspaceError, WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow,
-                WorkspaceUpdate,
+                ApiToken, AttachError, Attachment, AuditCursor, AuditEntry, AuditFilter, AuditFinish,
+                AuditPage, ClaimResumeError, IdempotencyKey, InsertSnapshotError, InsertTokenError,
+                InsertWorkspaceError, Installation, Revocation, SnapshotCursor, SnapshotFilter, SnapshotPage,
+                SnapshotRow, SnapshotStatus, Store, StoreError, TokenCursor, TokenFilter, TokenHash, TokenId,
+                TokenPage, Touch, UpdateWorkspaceError, WorkspaceCursor, WorkspaceFilter, WorkspacePage,
+                WorkspaceRow, WorkspaceUpdate,
             };
 
             #[async_trait::async_trait]
@@ -30,7 +34,16 @@ macro_rules! store_by_own_methods {
                     max_active: u32,
                     key: Option<&IdempotencyKey>,
                 ) -> Result<(), InsertWorkspaceError> {
-                    self.insert_workspace_row(row, max_active, key).await
+                    self.insert_workspace_row(row, max_active, key, NewOrMember::New).await
+                }
+
+                async fn claim_member(
+                    &self,
+                    row: &WorkspaceRow,
+                    max_active: u32,
+                    key: Option<&IdempotencyKey>,
+                ) -> Result<(), InsertWorkspaceError> {
+                    self.insert_workspace_row(row, max_active, key, NewOrMember::Member).await
                 }
 
                 async fn release_idempotency_key(&self, id: WorkspaceId) -> Result<bool, StoreError> {
@@ -78,20 +91,79 @@ macro_rules! store_by_own_methods {
                     self.all_workspace_rows().await
                 }
 
-                async fn expired(
-                    &self,
-                    now: OffsetDateTime,
-                    limit: NonZeroU32,
-                ) -> Result<Vec<WorkspaceId>, StoreError> {
-                    self.expired_workspaces(now, limit).await
-                }
-
                 async fn delete_workspace(&self, id: WorkspaceId) -> Result<bool, StoreError> {
                     self.delete_workspace_row(id).await
                 }
 
                 async fn count_active(&self) -> Result<u32, StoreError> {
                     self.count_active_workspaces().await
+                }
+
+                async fn insert_snapshot(
+                    &self,
+                    row: &SnapshotRow,
+                    max: u32,
+                ) -> Result<(), InsertSnapshotError> {
+                    self.insert_snapshot_row(row, max).await
+                }
+
+                async fn set_snapshot_status(
+                    &self,
+                    id: SnapshotId,
+                    status: SnapshotStatus,
+                ) -> Result<bool, StoreError> {
+                    self.update_snapshot_row(id, status).await
+                }
+
+                async fn get_snapshot(&self, id: SnapshotId) -> Result<Option<SnapshotRow>, StoreError> {
+                    self.get_snapshot_row(id).await
+                }
+
+                async fn list_snapshots(
+                    &self,
+                    filter: SnapshotFilter,
+                    after: Option<SnapshotCursor>,
+                    limit: NonZeroU32,
+                ) -> Result<SnapshotPage, StoreError> {
+                    self.list_snapshot_rows(filter, after, limit).await
+                }
+
+                async fn snapshots_for_reconcile(&self) -> Result<Vec<SnapshotRow>, StoreError> {
+                    self.all_snapshot_rows().await
+                }
+
+                async fn delete_snapshot(&self, id: SnapshotId) -> Result<bool, StoreError> {
+                    self.delete_snapshot_row(id).await
+                }
+
+                async fn attach(
+                    &self,
+                    id: WorkspaceId,
+                    session: Uuid,
+                    at: OffsetDateTime,
+                ) -> Result<WorkspaceRow, AttachError> {
+                    self.attach_session(id, session, at).await
+                }
+
+                async fn detach(
+                    &self,
+                    id: WorkspaceId,
+                    session: Option<Uuid>,
+                    at: OffsetDateTime,
+                ) -> Result<Option<WorkspaceRow>, StoreError> {
+                    self.detach_session(id, session, at).await
+                }
+
+                async fn attachments(&self, id: WorkspaceId) -> Result<Vec<Attachment>, StoreError> {
+                    self.attachment_rows(id).await
+                }
+
+                async fn get_setting(&self, name: &str) -> Result<Option<Value>, StoreError> {
+                    self.setting(name).await
+                }
+
+                async fn put_setting(&self, name: &str, value: &Value) -> Result<(), StoreError> {
+                    self.set_setting(name, value).await
                 }
 
                 async fn insert_token(

@@ -7,7 +7,8 @@ use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
 
-use emergent_types::{WorkspaceId, WorkspaceStatus};
+use emergent_types::{SnapshotId, WorkspaceId, WorkspaceStatus};
+use uuid::Uuid;
 
 use crate::{TokenId, VaultError};
 
@@ -21,13 +22,13 @@ pub enum Operation {
     Open,
     Health,
     InsertWorkspace(WorkspaceId),
+    ClaimMember(WorkspaceId),
     ClaimResume(WorkspaceId),
     UpdateWorkspace(WorkspaceId),
     TouchWorkspaces { count: usize },
     GetWorkspace(WorkspaceId),
     ListWorkspaces,
     WorkspacesForReconcile,
-    Expired,
     DeleteWorkspace(WorkspaceId),
     CountActive,
     InsertToken(TokenId),
@@ -37,6 +38,16 @@ pub enum Operation {
     RevokeToken(TokenId),
     ReleaseIdempotencyKey(WorkspaceId),
     PruneIdempotencyKeys,
+    InsertSnapshot(SnapshotId),
+    UpdateSnapshot(SnapshotId),
+    GetSnapshot(SnapshotId),
+    ListSnapshots,
+    DeleteSnapshot(SnapshotId),
+    Attach(WorkspaceId),
+    Detach(WorkspaceId),
+    ListAttachments(WorkspaceId),
+    GetSetting,
+    PutSetting,
     AppendAudit { count: usize },
     FinishAudit { count: usize },
     ListAudit,
@@ -50,13 +61,13 @@ impl fmt::Display for Operation {
             Self::Open => f.write_str("open the database"),
             Self::Health => f.write_str("check the database"),
             Self::InsertWorkspace(id) => write!(f, "insert workspace {id}"),
+            Self::ClaimMember(id) => write!(f, "take workspace {id} out of its pool"),
             Self::ClaimResume(id) => write!(f, "claim a place for workspace {id}"),
             Self::UpdateWorkspace(id) => write!(f, "update workspace {id}"),
             Self::TouchWorkspaces { count } => write!(f, "record the use of {count} workspaces"),
             Self::GetWorkspace(id) => write!(f, "get workspace {id}"),
             Self::ListWorkspaces => f.write_str("list workspaces"),
             Self::WorkspacesForReconcile => f.write_str("list workspaces for reconcile"),
-            Self::Expired => f.write_str("find expired workspaces"),
             Self::DeleteWorkspace(id) => write!(f, "delete workspace {id}"),
             Self::CountActive => f.write_str("count active workspaces"),
             Self::InsertToken(id) => write!(f, "insert token {id}"),
@@ -66,6 +77,16 @@ impl fmt::Display for Operation {
             Self::RevokeToken(id) => write!(f, "revoke token {id}"),
             Self::ReleaseIdempotencyKey(id) => write!(f, "release the idempotency key of workspace {id}"),
             Self::PruneIdempotencyKeys => f.write_str("forget old idempotency keys"),
+            Self::InsertSnapshot(id) => write!(f, "insert snapshot {id}"),
+            Self::UpdateSnapshot(id) => write!(f, "update snapshot {id}"),
+            Self::GetSnapshot(id) => write!(f, "get snapshot {id}"),
+            Self::ListSnapshots => f.write_str("list snapshots"),
+            Self::DeleteSnapshot(id) => write!(f, "delete snapshot {id}"),
+            Self::Attach(id) => write!(f, "attach a session to workspace {id}"),
+            Self::Detach(id) => write!(f, "detach the session of workspace {id}"),
+            Self::ListAttachments(id) => write!(f, "list the sessions of workspace {id}"),
+            Self::GetSetting => f.write_str("read a setting"),
+            Self::PutSetting => f.write_str("write a setting"),
             Self::AppendAudit { count } => write!(f, "write {count} entries to the audit log"),
             Self::FinishAudit { count } => write!(f, "finish {count} entries of the audit log"),
             Self::ListAudit => f.write_str("list the audit log"),
@@ -325,6 +346,12 @@ pub enum InsertWorkspaceError {
         /// The owner it names.
         owner: Option<TokenId>,
     },
+    /// There is no ready member of a pool with this id.
+    #[error("workspace {id} is no ready member of a pool")]
+    NotInPool {
+        /// The id.
+        id: WorkspaceId,
+    },
     /// The idempotency key was used before.
     #[error("the idempotency key belongs to workspace {workspace_id}")]
     KeyKnown {
@@ -332,6 +359,46 @@ pub enum InsertWorkspaceError {
         workspace_id: WorkspaceId,
         /// Whether it was the same request.
         same_request: bool,
+    },
+    /// The database itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A snapshot was not written down. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum InsertSnapshotError {
+    /// There are as many as there may be.
+    #[error("no room for snapshot {id}: there are {count} of {max}")]
+    QuotaReached {
+        /// For which.
+        id: SnapshotId,
+        /// How many there are.
+        count: u32,
+        /// How many there may be.
+        max: u32,
+    },
+    /// The database itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A session was not attached. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// There is no such workspace.
+    #[error("workspace {id} does not exist")]
+    NotFound {
+        /// Which.
+        id: WorkspaceId,
+    },
+    /// Another session works there.
+    #[error("workspace {id} is attached to session {holder}")]
+    Held {
+        /// Which.
+        id: WorkspaceId,
+        /// Who has it.
+        holder: Uuid,
     },
     /// The database itself.
     #[error(transparent)]
@@ -449,7 +516,10 @@ impl InsertWorkspaceError {
         match self {
             Self::LimitReached { .. } => true,
             Self::Store(error) => error.is_retryable(),
-            Self::AlreadyExists { .. } | Self::UnknownOwner { .. } | Self::KeyKnown { .. } => false,
+            Self::AlreadyExists { .. }
+            | Self::UnknownOwner { .. }
+            | Self::NotInPool { .. }
+            | Self::KeyKnown { .. } => false,
         }
     }
 }

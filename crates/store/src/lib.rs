@@ -20,6 +20,7 @@
 //!
 //! No type of the database driver appears in this interface.
 
+mod attachment;
 mod audit;
 mod clock;
 mod columns;
@@ -32,6 +33,7 @@ mod migration;
 mod open;
 pub mod postgres;
 mod secret;
+mod snapshot;
 pub mod sqlite;
 mod store;
 mod token;
@@ -40,13 +42,14 @@ mod violation;
 mod workspace;
 mod workspace_update;
 
+pub use attachment::Attachment;
 pub use audit::{
     AuditCursor, AuditEntry, AuditFilter, AuditFinish, AuditOutcome, AuditPage, UnknownAuditOutcome,
 };
 pub use clock::now;
 pub use error::{
-    ClaimResumeError, InsertTokenError, InsertWorkspaceError, OpenError, Operation, StoreError,
-    UpdateWorkspaceError,
+    AttachError, ClaimResumeError, InsertSnapshotError, InsertTokenError, InsertWorkspaceError, OpenError,
+    Operation, StoreError, UpdateWorkspaceError,
 };
 pub use idempotency::IdempotencyKey;
 pub use installation::Installation;
@@ -56,6 +59,9 @@ pub use listing::{
 };
 pub use open::open;
 pub use secret::{Environment, SecretKey, SecretKeyLengthError};
+pub use snapshot::{
+    SnapshotCursor, SnapshotFilter, SnapshotPage, SnapshotRow, SnapshotStatus, UnknownSnapshotStatus,
+};
 pub use store::{Store, Touch};
 pub use token::{ApiToken, Revocation, SessionScope, TokenHash, TokenId, TokenKind, UnknownTokenKind};
 pub use vault::{KeyId, Place, Vault, VaultError};

@@ -6,6 +6,9 @@ use std::str::FromStr;
 
 use emergent_types::{ContainerType, ProviderKind, WorkspaceId, WorkspaceStatus};
 
+use time::OffsetDateTime;
+
+use crate::clock::{from_millis, to_millis};
 use crate::{ApiToken, TokenId, WorkspaceRow};
 
 /// Which workspaces to list. What is `None` does not matter.
@@ -38,8 +41,39 @@ pub struct ParseCursorError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor<Id>(Id);
 
-/// Where a page of workspaces ended.
-pub type WorkspaceCursor = Cursor<WorkspaceId>;
+/// Where a page of workspaces ended: their ids say nothing about their age, because some sandboxes are
+/// made before they are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkspaceCursor {
+    pub(crate) created_at: OffsetDateTime,
+    pub(crate) id: WorkspaceId,
+}
+
+impl WorkspaceCursor {
+    /// A cursor behind this row.
+    pub fn after(row: &WorkspaceRow) -> Self {
+        Self { created_at: row.created_at, id: row.id }
+    }
+}
+
+impl fmt::Display for WorkspaceCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", to_millis(self.created_at), self.id)
+    }
+}
+
+impl FromStr for WorkspaceCursor {
+    type Err = ParseCursorError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (millis, id) = text.split_once('.').ok_or(ParseCursorError)?;
+        let created_at = millis.parse().map_err(|_| ParseCursorError)?;
+        let created_at = from_millis(created_at).map_err(|_| ParseCursorError)?;
+        let id = id.parse().map_err(|_| ParseCursorError)?;
+        Ok(Self { created_at, id })
+    }
+}
+
 /// Where a page of tokens ended.
 pub type TokenCursor = Cursor<TokenId>;
 

@@ -33,3 +33,13 @@ pub(crate) fn migrate_error(
         },
     }
 }
+
+/// Nothing that anybody has written is lost by a migration. An index holds nothing of its own.
+#[cfg(test)]
+pub(crate) fn assert_only_adds(migration: &sqlx::migrate::Migration) {
+    let sql = migration.sql.as_str().to_uppercase();
+    let sql = sql.replace("DROP INDEX ", "").replace("ON DELETE CASCADE", "");
+    for word in ["DROP ", "DELETE ", "RENAME ", "UPDATE "] {
+        assert!(!sql.contains(word), "migration {} contains {word}", migration.version);
+    }
+}

@@ -3,14 +3,17 @@
 use std::num::NonZeroU32;
 
 use async_trait::async_trait;
-use emergent_types::WorkspaceId;
+use emergent_types::{SnapshotId, WorkspaceId};
+use serde_json::Value;
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use crate::{
-    ApiToken, AuditCursor, AuditEntry, AuditFilter, AuditFinish, AuditPage, ClaimResumeError, IdempotencyKey,
-    InsertTokenError, InsertWorkspaceError, Installation, Revocation, StoreError, TokenCursor, TokenFilter,
-    TokenHash, TokenId, TokenPage, UpdateWorkspaceError, WorkspaceCursor, WorkspaceFilter, WorkspacePage,
-    WorkspaceRow, WorkspaceUpdate,
+    ApiToken, AttachError, Attachment, AuditCursor, AuditEntry, AuditFilter, AuditFinish, AuditPage,
+    ClaimResumeError, IdempotencyKey, InsertSnapshotError, InsertTokenError, InsertWorkspaceError,
+    Installation, Revocation, SnapshotCursor, SnapshotFilter, SnapshotPage, SnapshotRow, SnapshotStatus,
+    StoreError, TokenCursor, TokenFilter, TokenHash, TokenId, TokenPage, UpdateWorkspaceError,
+    WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow, WorkspaceUpdate,
 };
 
 /// That a workspace was used.
@@ -52,6 +55,16 @@ pub trait Store: Send + Sync {
     /// [`InsertWorkspaceError::KeyKnown`], whatever else would have been said. A refused
     /// insert takes no key.
     async fn insert_workspace(
+        &self,
+        row: &WorkspaceRow,
+        max_active: u32,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<(), InsertWorkspaceError>;
+
+    /// Makes a ready member of a pool somebody's workspace: writes `row` in place of the member's, whose id
+    /// it has, under the same limit and key as [`insert_workspace`](Self::insert_workspace) and in one
+    /// transaction. [`InsertWorkspaceError::NotInPool`] where no ready member has that id.
+    async fn claim_member(
         &self,
         row: &WorkspaceRow,
         max_active: u32,
@@ -111,16 +124,63 @@ pub trait Store: Send + Sync {
     /// like an orphan, and orphans are destroyed.
     async fn workspaces_for_reconcile(&self) -> Result<Vec<WorkspaceRow>, StoreError>;
 
-    /// Ephemeral workspaces whose time is over at `now` and that can be destroyed from where
-    /// they are (`ready`, `stopped`, `failed`), longest expired first, `limit` at most.
-    async fn expired(&self, now: OffsetDateTime, limit: NonZeroU32) -> Result<Vec<WorkspaceId>, StoreError>;
-
     /// Removes a row, whatever its status. Returns whether there was one, so it can be
     /// repeated.
     async fn delete_workspace(&self, id: WorkspaceId) -> Result<bool, StoreError>;
 
     /// How many places are taken.
     async fn count_active(&self) -> Result<u32, StoreError>;
+
+    /// Writes a new snapshot's row, where there are fewer than `max`, in one transaction.
+    async fn insert_snapshot(&self, row: &SnapshotRow, max: u32) -> Result<(), InsertSnapshotError>;
+
+    /// Writes a new status. Returns whether there is such a row.
+    async fn set_snapshot_status(&self, id: SnapshotId, status: SnapshotStatus) -> Result<bool, StoreError>;
+
+    /// One snapshot's row.
+    async fn get_snapshot(&self, id: SnapshotId) -> Result<Option<SnapshotRow>, StoreError>;
+
+    /// A page of snapshots, newest first, with the same promise as
+    /// [`list_workspaces`](Self::list_workspaces).
+    async fn list_snapshots(
+        &self,
+        filter: SnapshotFilter,
+        after: Option<SnapshotCursor>,
+        limit: NonZeroU32,
+    ) -> Result<SnapshotPage, StoreError>;
+
+    /// Every snapshot's row, oldest first: what should exist.
+    async fn snapshots_for_reconcile(&self) -> Result<Vec<SnapshotRow>, StoreError>;
+
+    /// Removes a snapshot's row. Returns whether there was one.
+    async fn delete_snapshot(&self, id: SnapshotId) -> Result<bool, StoreError>;
+
+    /// Lets a session into a workspace, where no other is: writes it into the row and into the history, in
+    /// one transaction. The same session again changes nothing. Returns the row as it is now.
+    async fn attach(
+        &self,
+        id: WorkspaceId,
+        session: Uuid,
+        at: OffsetDateTime,
+    ) -> Result<WorkspaceRow, AttachError>;
+
+    /// Lets the session of a workspace go: a certain one, or whoever is there. Where that one is not there
+    /// nothing changes. Returns the row as it is now; `None` where there is no such workspace.
+    async fn detach(
+        &self,
+        id: WorkspaceId,
+        session: Option<Uuid>,
+        at: OffsetDateTime,
+    ) -> Result<Option<WorkspaceRow>, StoreError>;
+
+    /// The sessions that work and have worked in a workspace, in order. Gone with the workspace.
+    async fn attachments(&self, id: WorkspaceId) -> Result<Vec<Attachment>, StoreError>;
+
+    /// What an administrator has set under this name while a server ran.
+    async fn get_setting(&self, name: &str) -> Result<Option<Value>, StoreError>;
+
+    /// Sets it.
+    async fn put_setting(&self, name: &str, value: &Value) -> Result<(), StoreError>;
 
     /// Writes a new token. One that is made with another token is refused when that one has
     /// been revoked: whoever revokes a token has revoked all that it ever makes.

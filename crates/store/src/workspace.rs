@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::{Environment, TokenId};
+use crate::{Environment, Operation, TokenId};
 
 /// An agent workspace or a hosted MCP server.
 ///
@@ -86,13 +86,35 @@ pub struct WorkspaceRow {
     /// that a crash cut off is begun again; if not, whoever waited has seen the connection
     /// break and may ask again, so it is removed.
     pub acknowledged: bool,
+    /// The pool it waits in until somebody gets it; `None` for what is somebody's.
+    pub warm_pool: Option<String>,
 }
 
 impl WorkspaceRow {
     /// Whether this row takes one of the places that the concurrency limit hands out. Hosted
-    /// MCP servers never do.
+    /// MCP servers and members of a pool never do.
     pub fn takes_a_place(&self) -> bool {
-        self.container_type == ContainerType::AgentWorkspace && self.status.counts_as_active()
+        self.container_type == ContainerType::AgentWorkspace
+            && self.status.counts_as_active()
+            && self.warm_pool.is_none()
+    }
+}
+
+/// What a row is written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NewOrMember {
+    /// What does not exist yet.
+    New,
+    /// What waits in a pool, and goes out of it.
+    Member,
+}
+
+impl NewOrMember {
+    pub(crate) fn operation(self, id: WorkspaceId) -> Operation {
+        match self {
+            Self::New => Operation::InsertWorkspace(id),
+            Self::Member => Operation::ClaimMember(id),
+        }
     }
 }
 

@@ -5,10 +5,13 @@
 //! UUID, an instant as a number or as a timestamp) is what a database adds, with the few
 //! statements that only it understands.
 
+pub(crate) mod attachments;
 pub(crate) mod audit;
 pub(crate) mod installation;
 pub(crate) mod keys;
 mod reading;
+pub(crate) mod settings;
+pub(crate) mod snapshots;
 mod statement;
 pub(crate) mod tokens;
 pub(crate) mod workspaces;

@@ -11,6 +11,9 @@ pub(crate) struct Dialect {
     pub(crate) keys: KeyTable,
     pub(crate) token_keys: KeyTable,
     pub(crate) audit: &'static str,
+    pub(crate) snapshots: &'static str,
+    pub(crate) attachments: &'static str,
+    pub(crate) settings: &'static str,
     /// What makes JSON out of the text before it.
     pub(crate) json_cast: &'static str,
 }

@@ -2,7 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use emergent_types::{DiskEnforcement, IsolationLevel, Persistence, ResourceLimits, WorkspaceId};
+use emergent_types::{
+    DiskEnforcement, IsolationLevel, Persistence, ResourceLimits, WorkspaceId, WorkspaceStatus,
+};
 
 use super::{Column, Columns, Dialect, Record, Statement, Value, Writing};
 use crate::{
@@ -44,6 +46,7 @@ pub(crate) fn insert(
         (ENVIRONMENT, writing.sealed(ENVIRONMENT, place, &row.environment, vault)?),
         ("owner_id", Value::Id(row.owner_id.map(|id| id.as_uuid()))),
         ("acknowledged", Value::Flag(row.acknowledged)),
+        ("warm_pool", writing.text_optional("warm_pool", row.warm_pool.as_deref())?),
     ];
     columns.extend(changing(row, &writing)?);
     Ok(Statement::insert(dialect, dialect.workspaces, vec![columns]))
@@ -68,20 +71,22 @@ pub(crate) fn all(dialect: &'static Dialect) -> Statement {
     Statement::new(dialect, format!("SELECT * FROM {} ORDER BY id", dialect.workspaces))
 }
 
-/// The newest rows.
+/// The newest rows; those that wait in a pool are nobody's and not listed.
 pub(crate) fn list(
     dialect: &'static Dialect,
     filter: WorkspaceFilter,
     after: Option<WorkspaceCursor>,
     limit: NonZeroU32,
 ) -> Statement {
-    Statement::new(dialect, format!("SELECT * FROM {} WHERE true", dialect.workspaces))
+    Statement::new(dialect, format!("SELECT * FROM {} WHERE warm_pool IS NULL", dialect.workspaces))
         .bind_some(" AND status = ", filter.status.map(|status| Value::word(status.as_str())))
         .bind_some(" AND container_type = ", filter.container_type.map(|kind| Value::word(kind.as_str())))
         .bind_some(" AND provider = ", filter.provider.map(|provider| Value::word(provider.as_str())))
         .bind_some(" AND owner_id = ", filter.owner.map(|owner| Value::id(owner.as_uuid())))
-        .bind_some(" AND id < ", after.map(|after| Value::id(after.id().as_uuid())))
-        .push(" ORDER BY id DESC LIMIT ")
+        .bind_some(" AND (created_at, id) < (", after.map(|after| Value::instant(after.created_at)))
+        .bind_some(", ", after.map(|after| Value::id(after.id.as_uuid())))
+        .push(if after.is_some() { ")" } else { "" })
+        .push(" ORDER BY created_at DESC, id DESC LIMIT ")
         .bind(Value::one_more(limit))
 }
 
@@ -93,13 +98,20 @@ pub(crate) fn page<Row: Columns>(
     vault: &Vault,
 ) -> Result<WorkspacePage, StoreError> {
     let found = rows.iter().map(|row| decode(&Record::new(dialect.workspaces, row), vault));
-    Ok(Page::cut(found.collect::<Result<_, _>>()?, limit, |last| WorkspaceCursor::after(last.id)))
+    Ok(Page::cut(found.collect::<Result<_, _>>()?, limit, WorkspaceCursor::after))
 }
 
 /// Removes a row.
 pub(crate) fn delete(dialect: &'static Dialect, id: WorkspaceId) -> Statement {
     Statement::new(dialect, format!("DELETE FROM {} WHERE id = ", dialect.workspaces))
         .bind(Value::id(id.as_uuid()))
+}
+
+/// Removes the row of a ready member of a pool.
+pub(crate) fn delete_member(dialect: &'static Dialect, id: WorkspaceId) -> Statement {
+    delete(dialect, id)
+        .push(" AND warm_pool IS NOT NULL AND status = ")
+        .bind(Value::word(WorkspaceStatus::Ready.as_str()))
 }
 
 /// Every column that may change.
@@ -165,6 +177,7 @@ pub(crate) fn decode<Row: Columns>(
         error: record.json_optional("error")?,
         resume_attempts: record.number("resume_attempts")?,
         acknowledged: record.flag("acknowledged")?,
+        warm_pool: record.text_optional("warm_pool")?,
     })
 }
 

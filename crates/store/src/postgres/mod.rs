@@ -14,6 +14,7 @@
 //!   ([`lock`]), and every write looks in its own transaction whether that is still the latest.
 //! - **Claims are exact.** Whoever counts places holds a lock until the count has been used.
 
+mod attachments;
 mod audit;
 mod connection;
 mod failure;
@@ -22,6 +23,8 @@ mod keys;
 mod lock;
 mod migrations;
 mod open;
+mod settings;
+mod snapshots;
 mod statement;
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,9 @@ pub(super) static DIALECT: Dialect = Dialect {
     keys: KeyTable::of_workspaces("core.idempotency_keys"),
     token_keys: KeyTable::of_tokens("core.token_idempotency_keys"),
     audit: "kb.tool_audit",
+    snapshots: "kb.workspace_snapshots",
+    attachments: "kb.workspace_attachments",
+    settings: "core.settings",
     json_cast: "::jsonb",
 };
 

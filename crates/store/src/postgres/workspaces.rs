@@ -7,7 +7,6 @@ use std::time::Duration;
 use emergent_types::WorkspaceId;
 use futures::TryStreamExt;
 use sqlx::{PgExecutor, PgPool, Row};
-use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::failure::because;
@@ -19,6 +18,7 @@ use crate::columns::keys::ToMake;
 use crate::columns::workspaces::{self, decode};
 use crate::columns::{self, Statement};
 use crate::violation;
+use crate::workspace::NewOrMember;
 use crate::workspace_update::{last_touches, resuming};
 use crate::{
     ClaimResumeError, IdempotencyKey, InsertWorkspaceError, Operation, StoreError, Touch,
@@ -28,13 +28,8 @@ use crate::{
 /// The condition is spelled exactly like that of its index.
 pub(super) const COUNT_ACTIVE: &str = "
     SELECT count(*) FROM kb.agent_workspaces
-    WHERE container_type = 'agent_workspace' AND status IN ('creating', 'ready', 'stopping', 'resuming')";
-
-pub(super) const EXPIRED: &str = "
-    SELECT id FROM kb.agent_workspaces
-    WHERE lifecycle = 'ephemeral' AND expires_at <= $1 AND status IN ('ready', 'stopped', 'failed')
-    ORDER BY expires_at
-    LIMIT $2";
+    WHERE container_type = 'agent_workspace' AND status IN ('creating', 'ready', 'stopping', 'resuming')
+      AND warm_pool IS NULL";
 
 /// One statement for any number of touches.
 pub(super) const TOUCH: &str = "
@@ -53,8 +48,9 @@ impl PostgresStore {
         row: &WorkspaceRow,
         max_active: u32,
         key: Option<&IdempotencyKey>,
+        what: NewOrMember,
     ) -> Result<(), InsertWorkspaceError> {
-        let operation = Operation::InsertWorkspace(row.id);
+        let operation = what.operation(row.id);
         let insert = workspaces::insert(&DIALECT, row, &self.vault)?;
         let transaction = within(CALL_LIMIT, operation, async {
             let mut transaction = self.begin(operation).await?;
@@ -73,6 +69,13 @@ impl PostgresStore {
                     return Err(InsertWorkspaceError::LimitReached { id: row.id, active, max: max_active });
                 }
             }
+            if what == NewOrMember::Member {
+                let delete = query(workspaces::delete_member(&DIALECT, row.id));
+                let deleted = delete.execute(&mut *transaction).await.map_err(because(operation))?;
+                if deleted.rows_affected() == 0 {
+                    return Err(InsertWorkspaceError::NotInPool { id: row.id });
+                }
+            }
             query(insert).execute(&mut *transaction).await.map_err(|error| {
                 violation::of_workspace(row, &error).unwrap_or_else(|| because(operation)(error).into())
             })?;
@@ -82,7 +85,7 @@ impl PostgresStore {
         let committed = commit(transaction, operation).await;
         if let Err(StoreError::Unavailable { .. }) = committed {
             // The row may be there. Whoever asked is told that it is not, and it would hold a
-            // place for ever.
+            // place for ever. What was a member is removed by its owner too, who cannot know.
             tokio::spawn(undo_insert(self.pool.clone(), row.id));
         }
         Ok(committed?)
@@ -179,20 +182,6 @@ impl PostgresStore {
         .await
     }
 
-    pub(super) async fn expired_workspaces(
-        &self,
-        now: OffsetDateTime,
-        limit: NonZeroU32,
-    ) -> Result<Vec<WorkspaceId>, StoreError> {
-        let operation = Operation::Expired;
-        let expired = sqlx::query(EXPIRED).bind(now).bind(i64::from(limit.get()));
-        let rows = within(CALL_LIMIT, operation, async {
-            expired.fetch_all(&self.pool).await.map_err(because(operation))
-        })
-        .await?;
-        rows.iter().map(|row| workspace(row).id("id")).collect()
-    }
-
     pub(super) async fn delete_workspace_row(&self, id: WorkspaceId) -> Result<bool, StoreError> {
         let deleted = self.write(Operation::DeleteWorkspace(id), workspaces::delete(&DIALECT, id)).await?;
         Ok(deleted > 0)
@@ -203,7 +192,7 @@ impl PostgresStore {
         within(CALL_LIMIT, operation, count_active(&self.pool, operation)).await
     }
 
-    async fn fetch_for_update(
+    pub(super) async fn fetch_for_update(
         &self,
         executor: impl PgExecutor<'_>,
         id: WorkspaceId,

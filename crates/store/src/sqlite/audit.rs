@@ -10,6 +10,21 @@ use super::statement::{DIALECT, query};
 use crate::columns::audit;
 use crate::{AuditCursor, AuditEntry, AuditFilter, AuditFinish, AuditPage, Operation, StoreError};
 
+/// One statement for any number of entries, given as JSON. An answer can be lost on its way, and the
+/// entry be there: then it is written once more, perhaps with its end.
+pub(super) const APPEND: &str = "
+    INSERT INTO kb_tool_audit AS entry
+        (id, at, tool, workspace_id, session_id, caller, request_id, duration_ms, outcome, error_code, summary)
+    SELECT made.value ->> 0, made.value ->> 1, made.value ->> 2, made.value ->> 3, made.value ->> 4,
+        made.value ->> 5, made.value ->> 6, made.value ->> 7, made.value ->> 8, made.value ->> 9,
+        made.value -> 10
+    FROM json_each(?) AS made
+    WHERE true
+    ON CONFLICT (id) DO UPDATE
+    SET duration_ms = excluded.duration_ms, outcome = excluded.outcome,
+        error_code = excluded.error_code, summary = excluded.summary, workspace_id = excluded.workspace_id
+    WHERE entry.outcome = 'running'";
+
 /// One statement for any number of ends, given as JSON. The plus keeps SQLite from going
 /// through everything that is running instead of through the key.
 pub(super) const FINISH: &str = "
@@ -17,7 +32,8 @@ pub(super) const FINISH: &str = "
     SET duration_ms = finish.value ->> 1,
         outcome = finish.value ->> 2,
         error_code = finish.value ->> 3,
-        summary = coalesce(nullif(finish.value -> 4, 'null'), entry.summary)
+        summary = coalesce(nullif(finish.value -> 4, 'null'), entry.summary),
+        workspace_id = coalesce(finish.value ->> 5, entry.workspace_id)
     FROM json_each(?) AS finish
     WHERE entry.id = finish.value ->> 0 AND +entry.outcome = 'running'";
 
@@ -27,11 +43,9 @@ impl SqliteStore {
             return Ok(());
         }
         let operation = Operation::AppendAudit { count: entries.len() };
-        let inserts = audit::insert(&DIALECT, entries)?;
         let mut transaction = self.begin(operation).await?;
-        for insert in inserts {
-            // Not kept prepared: no two batches need be of the same size.
-            let insert = query(insert).persistent(false);
+        for chunk in entries.chunks(audit::CHUNK) {
+            let insert = sqlx::query(APPEND).bind(audit::appended(chunk));
             insert.execute(&mut *transaction).await.map_err(because(operation))?;
         }
         transaction.commit().await.map_err(because(operation))

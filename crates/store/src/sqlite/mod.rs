@@ -3,7 +3,7 @@
 //! ```text
 //!   writes ──► writer pool (exactly 1 connection) ──┐
 //!                                                   ├──► emergent.db, -wal, -shm   (0600)
-//!   reads  ──► reader pool (few, read-only)  ───────┘    emergent.db.lock
+//!   reads  ──► reader pool (few, read-only)  ───────┘    emergent.db.lock, .reserve
 //! ```
 //!
 //! - **One writer.** Writes queue for one connection, so no write of this process ever meets
@@ -11,9 +11,11 @@
 //!   look into the file with a tool of their own.
 //! - **WAL**, so that reads go on during writes, with `synchronous=FULL`, so that a commit is
 //!   on the disk before it is acknowledged.
+//! - **Room kept back.** A destroy can be written down on a full disk too ([`reserve`]).
 //! - **Small.** Few connections with small caches: the whole database is a few megabytes, and
 //!   the kernel caches it anyway.
 
+mod attachments;
 mod audit;
 mod connection;
 mod failure;
@@ -22,6 +24,9 @@ mod keys;
 mod lock;
 pub(crate) mod migrations;
 mod open;
+mod reserve;
+mod settings;
+mod snapshots;
 mod statement;
 #[cfg(test)]
 mod tests;
@@ -30,10 +35,14 @@ mod workspaces;
 
 use std::path::Path;
 
+use sqlx::sqlite::SqliteRow;
 use sqlx::{Sqlite, SqlitePool, Transaction};
 
 use self::failure::because;
 use self::lock::DatabaseLock;
+use self::reserve::Reserve;
+use self::statement::query;
+use crate::columns::Statement;
 use crate::{Installation, OpenError, Operation, StoreError, Vault};
 
 /// A [`Store`](crate::Store) in one SQLite file.
@@ -43,6 +52,7 @@ pub struct SqliteStore {
     readers: SqlitePool,
     vault: Vault,
     installation: Installation,
+    reserve: Reserve,
     /// Last, so that it is let go after the connections.
     _lock: DatabaseLock,
 }
@@ -61,6 +71,19 @@ impl SqliteStore {
     /// is dropped is rolled back.
     async fn begin(&self, operation: Operation) -> Result<Transaction<'static, Sqlite>, StoreError> {
         self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(because(operation))
+    }
+}
+
+impl SqliteStore {
+    /// One statement that writes. Returns how many rows changed.
+    async fn write(&self, operation: Operation, statement: Statement) -> Result<u64, StoreError> {
+        let done = query(statement).execute(&self.writer).await.map_err(because(operation))?;
+        Ok(done.rows_affected())
+    }
+
+    /// The rows that one statement finds.
+    async fn read(&self, operation: Operation, statement: Statement) -> Result<Vec<SqliteRow>, StoreError> {
+        query(statement).fetch_all(&self.readers).await.map_err(because(operation))
     }
 }
 

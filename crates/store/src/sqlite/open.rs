@@ -17,6 +17,7 @@ use sqlx::SqliteConnection;
 
 use super::failure::open_error;
 use super::lock::DatabaseLock;
+use super::reserve::Reserve;
 use super::{SqliteStore, connection, installation, migrations};
 use crate::{OpenError, Vault};
 
@@ -40,7 +41,9 @@ pub(super) async fn open(path: &Path, vault: Vault) -> Result<SqliteStore, OpenE
     };
     let readers = connection::connect_readers(&path).await.map_err(failed)?;
     tracing::info!(path = %path.display(), installation = %installation.id, "database open");
-    Ok(SqliteStore { writer, readers, vault, installation, _lock: lock })
+    // After what has to be written, which may need the last of the room.
+    let reserve = Reserve::of(&path);
+    Ok(SqliteStore { writer, readers, vault, installation, reserve, _lock: lock })
 }
 
 /// One name per file, so that two spellings of a path meet at the same lock.

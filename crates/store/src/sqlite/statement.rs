@@ -17,6 +17,9 @@ pub(super) static DIALECT: Dialect = Dialect {
     keys: KeyTable::of_workspaces("core_idempotency_keys"),
     token_keys: KeyTable::of_tokens("core_token_idempotency_keys"),
     audit: "kb_tool_audit",
+    snapshots: "kb_workspace_snapshots",
+    attachments: "kb_workspace_attachments",
+    settings: "core_settings",
     json_cast: "",
 };
 

@@ -3,11 +3,10 @@
 use std::future::ready;
 use std::num::NonZeroU32;
 
-use emergent_types::WorkspaceId;
+use emergent_types::{WorkspaceId, WorkspaceStatus};
 use futures::TryStreamExt;
 use serde_json::{Value, json};
 use sqlx::SqliteExecutor;
-use time::OffsetDateTime;
 
 use super::failure::because;
 use super::statement::{DIALECT, query, workspace};
@@ -16,6 +15,7 @@ use crate::clock::to_millis;
 use crate::columns::keys::ToMake;
 use crate::columns::workspaces::{self, decode};
 use crate::violation;
+use crate::workspace::NewOrMember;
 use crate::workspace_update::{last_touches, resuming};
 use crate::{
     ClaimResumeError, IdempotencyKey, InsertWorkspaceError, Operation, StoreError, Touch,
@@ -27,13 +27,8 @@ use crate::{
 /// like the index's own.
 pub(super) const COUNT_ACTIVE: &str = "
     SELECT count(*) FROM kb_agent_workspaces INDEXED BY idx_workspaces_active
-    WHERE container_type = 'agent_workspace' AND status IN ('creating', 'ready', 'stopping', 'resuming')";
-
-pub(super) const EXPIRED: &str = "
-    SELECT id FROM kb_agent_workspaces INDEXED BY idx_workspaces_expiry
-    WHERE lifecycle = 'ephemeral' AND expires_at <= ? AND status IN ('ready', 'stopped', 'failed')
-    ORDER BY expires_at
-    LIMIT ?";
+    WHERE container_type = 'agent_workspace' AND status IN ('creating', 'ready', 'stopping', 'resuming')
+      AND warm_pool IS NULL";
 
 /// One statement for any number of touches, given as JSON: `[[id, last_used_at, expires_at], …]`.
 pub(super) const TOUCH: &str = "
@@ -49,8 +44,9 @@ impl SqliteStore {
         row: &WorkspaceRow,
         max_active: u32,
         key: Option<&IdempotencyKey>,
+        what: NewOrMember,
     ) -> Result<(), InsertWorkspaceError> {
-        let operation = Operation::InsertWorkspace(row.id);
+        let operation = what.operation(row.id);
         // Sealed before the write lock is taken.
         let insert = workspaces::insert(&DIALECT, row, &self.vault)?;
         let mut transaction = self.begin(operation).await?;
@@ -64,6 +60,13 @@ impl SqliteStore {
             let active = count_active(&mut *transaction, operation).await?;
             if active >= max_active {
                 return Err(InsertWorkspaceError::LimitReached { id: row.id, active, max: max_active });
+            }
+        }
+        if what == NewOrMember::Member {
+            let delete = query(workspaces::delete_member(&DIALECT, row.id));
+            let deleted = delete.execute(&mut *transaction).await.map_err(because(operation))?;
+            if deleted.rows_affected() == 0 {
+                return Err(InsertWorkspaceError::NotInPool { id: row.id });
             }
         }
         query(insert).execute(&mut *transaction).await.map_err(|error| {
@@ -94,7 +97,24 @@ impl SqliteStore {
         Ok(row)
     }
 
+    /// That it is to be destroyed is written on a full disk too: else nobody could make room.
     pub(super) async fn update_workspace_row(
+        &self,
+        id: WorkspaceId,
+        change: WorkspaceUpdate,
+    ) -> Result<WorkspaceRow, UpdateWorkspaceError> {
+        let makes_room = change.status == Some(WorkspaceStatus::Destroying);
+        match self.try_to_update(id, change.clone()).await {
+            Err(UpdateWorkspaceError::Store(StoreError::DiskFull { .. }))
+                if makes_room && self.reserve.give() =>
+            {
+                self.try_to_update(id, change).await
+            }
+            updated => updated,
+        }
+    }
+
+    async fn try_to_update(
         &self,
         id: WorkspaceId,
         change: WorkspaceUpdate,
@@ -156,33 +176,23 @@ impl SqliteStore {
             .await
     }
 
-    pub(super) async fn expired_workspaces(
-        &self,
-        now: OffsetDateTime,
-        limit: NonZeroU32,
-    ) -> Result<Vec<WorkspaceId>, StoreError> {
-        let rows = sqlx::query(EXPIRED)
-            .bind(to_millis(now))
-            .bind(limit.get())
-            .fetch_all(&self.readers)
-            .await
-            .map_err(because(Operation::Expired))?;
-        rows.iter().map(|row| workspace(row).id("id")).collect()
-    }
-
     pub(super) async fn delete_workspace_row(&self, id: WorkspaceId) -> Result<bool, StoreError> {
-        let done = query(workspaces::delete(&DIALECT, id))
-            .execute(&self.writer)
-            .await
-            .map_err(because(Operation::DeleteWorkspace(id)))?;
-        Ok(done.rows_affected() > 0)
+        let operation = Operation::DeleteWorkspace(id);
+        let delete = || self.write(operation, workspaces::delete(&DIALECT, id));
+        let deleted = match delete().await {
+            Err(StoreError::DiskFull { .. }) if self.reserve.give() => delete().await,
+            deleted => deleted,
+        }?;
+        // What it had on the disk is gone by now.
+        self.reserve.take();
+        Ok(deleted > 0)
     }
 
     pub(super) async fn count_active_workspaces(&self) -> Result<u32, StoreError> {
         count_active(&self.readers, Operation::CountActive).await
     }
 
-    async fn fetch(
+    pub(super) async fn fetch(
         &self,
         executor: impl SqliteExecutor<'_>,
         id: WorkspaceId,

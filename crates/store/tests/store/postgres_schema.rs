@@ -27,6 +27,41 @@ snapshot_id|text|YES|
 mcp_config|jsonb|YES|
 metadata|jsonb|YES|";
 
+/// As above, of the table that holds the GitHub App.
+const GITHUB_APP_COLUMNS: &str = "\
+id|uuid|NO|gen_random_uuid()
+app_id|bigint|NO|
+app_slug|text|NO|
+private_key_encrypted|bytea|NO|
+webhook_secret_encrypted|bytea|YES|
+installation_id|bigint|YES|
+installation_org|text|YES|
+owner_id|uuid|YES|
+created_at|timestamp with time zone|NO|now()
+updated_at|timestamp with time zone|NO|now()";
+
+/// The first columns of a table.
+fn columns(server: &PostgresServer, database: &str, schema: &str, table: &str, first: usize) -> String {
+    let query = format!(
+        "SELECT column_name, data_type, is_nullable, column_default FROM information_schema.columns
+         WHERE table_schema = '{schema}' AND table_name = '{table}' ORDER BY ordinal_position LIMIT {first}"
+    );
+    server.query(database, &query).unwrap()
+}
+
+/// Proves: DESIGN-8.11
+#[tokio::test]
+async fn the_github_app_has_the_founding_designs_columns() {
+    let server = PostgresServer::start(Durability::None).unwrap();
+    let url = server.create_database().unwrap();
+    let database = url.rsplit_once('/').unwrap().1;
+    let _store = PostgresStore::open(&url, vault()).await.unwrap();
+    assert_eq!(columns(&server, database, "core", "github_app_config", 99), GITHUB_APP_COLUMNS);
+    let refers_to = "SELECT confrelid::regclass FROM pg_constraint
+                     WHERE conrelid = 'core.github_app_config'::regclass AND contype = 'f'";
+    assert_eq!(server.query(database, refers_to).unwrap(), "core.api_tokens");
+}
+
 /// Proves: DESIGN-9.1, DESIGN-9.7
 #[tokio::test]
 async fn the_table_is_that_of_the_founding_design() {
@@ -34,14 +69,7 @@ async fn the_table_is_that_of_the_founding_design() {
     let url = server.create_database().unwrap();
     let database = url.rsplit_once('/').unwrap().1;
     let store = PostgresStore::open(&url, vault()).await.unwrap();
-    let columns = server
-        .query(
-            database,
-            "SELECT column_name, data_type, is_nullable, column_default FROM information_schema.columns
-             WHERE table_schema = 'kb' AND table_name = 'agent_workspaces' ORDER BY ordinal_position LIMIT 17",
-        )
-        .unwrap();
-    assert_eq!(columns, FOUNDING_COLUMNS);
+    assert_eq!(columns(&server, database, "kb", "agent_workspaces", 17), FOUNDING_COLUMNS);
     let index = server
         .query(database, "SELECT indexdef FROM pg_indexes WHERE indexname = 'idx_workspaces_persistent'")
         .unwrap();

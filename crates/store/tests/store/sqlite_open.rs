@@ -98,7 +98,10 @@ async fn nobody_else_can_read_the_files() {
         names.push(entry.file_name().into_string().unwrap());
     }
     names.sort();
-    assert_eq!(names, ["emergent.db", "emergent.db-shm", "emergent.db-wal", "emergent.db.lock"]);
+    assert_eq!(
+        names,
+        ["emergent.db", "emergent.db-shm", "emergent.db-wal", "emergent.db.lock", "emergent.db.reserve"]
+    );
 }
 
 /// Proves: ROLL-2

@@ -103,6 +103,7 @@ pub(crate) async fn an_end_is_written_once(store: &dyn Store) {
         outcome: AuditOutcome::Error,
         error_code: Some("oom".to_owned()),
         summary: None,
+        workspace_id: None,
     };
     let nobody = AuditFinish { id: Uuid::now_v7(), ..finish.clone() };
     assert_eq!(store.finish_audit(&[finish.clone(), nobody]).await.unwrap(), 1);
@@ -218,6 +219,7 @@ pub(crate) async fn a_zero_byte_does_not_hide_a_call(store: &dyn Store) {
         outcome: AuditOutcome::Error,
         error_code: Some("\0".to_owned()),
         summary: Some(odd.summary),
+        workspace_id: None,
     };
     assert_eq!(store.finish_audit(&[finish]).await.unwrap(), 1);
 }

@@ -1,11 +1,11 @@
-//! Use moves the end of a workspace; the sweeper asks who has ended.
+//! Use moves the end of a workspace.
 
 use std::time::Duration;
 
 use emergent_store::{Store, Touch, WorkspaceRow, WorkspaceUpdate};
 use emergent_types::{ContainerType, Lifecycle, WorkspaceId, WorkspaceStatus};
 
-use super::fixtures::{NO_LIMIT, NOON, count, workspace, workspace_in};
+use super::fixtures::{NO_LIMIT, NOON, workspace, workspace_in};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -50,36 +50,6 @@ pub(crate) async fn the_last_use_never_moves_back(store: &dyn Store) {
     assert_eq!((kept.last_used_at, kept.expires_at), (NOON, Some(NOON)));
 }
 
-pub(crate) async fn only_what_may_end_expires(store: &dyn Store) {
-    let mut expect = Vec::new();
-    for &lifecycle in Lifecycle::ALL {
-        for &status in WorkspaceStatus::ALL {
-            for (expires_at, is_over) in [
-                (None, false),
-                (Some(NOON - MINUTE), true),
-                (Some(NOON), true),
-                (Some(NOON + Duration::from_millis(1)), false),
-            ] {
-                if lifecycle == Lifecycle::Persistent && expires_at.is_some() {
-                    continue;
-                }
-                let row = WorkspaceRow { lifecycle, expires_at, ..workspace_in(status) };
-                store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
-                let can_be_destroyed = matches!(
-                    status,
-                    WorkspaceStatus::Ready | WorkspaceStatus::Stopped | WorkspaceStatus::Failed
-                );
-                if lifecycle == Lifecycle::Ephemeral && is_over && can_be_destroyed {
-                    expect.push(row.id);
-                }
-            }
-        }
-    }
-    let mut found = store.expired(NOON, count(1000)).await.unwrap();
-    found.sort();
-    assert_eq!(found, expect);
-}
-
 /// Proves: DESIGN-9.3
 pub(crate) async fn what_is_persistent_has_no_end(store: &dyn Store) {
     let server = WorkspaceRow {
@@ -97,17 +67,4 @@ pub(crate) async fn what_is_persistent_has_no_end(store: &dyn Store) {
     assert_eq!(store.touch_workspaces(&[touch]).await.unwrap(), 1);
     let expect = WorkspaceRow { last_used_at: NOON + MINUTE, ..server };
     assert_eq!(store.get_workspace(expect.id).await.unwrap(), Some(expect));
-}
-
-pub(crate) async fn the_longest_expired_come_first(store: &dyn Store) {
-    let mut ids = Vec::new();
-    for minutes in [3, 1, 2] {
-        let expires_at = Some(NOON - minutes * MINUTE);
-        let row = WorkspaceRow { expires_at, ..workspace_in(WorkspaceStatus::Ready) };
-        store.insert_workspace(&row, NO_LIMIT, None).await.unwrap();
-        ids.push(row.id);
-    }
-    let expect = [ids[0], ids[2], ids[1]];
-    assert_eq!(store.expired(NOON, count(10)).await.unwrap(), expect);
-    assert_eq!(store.expired(NOON, count(2)).await.unwrap(), expect[..2]);
 }

@@ -56,6 +56,7 @@ pub(crate) fn workspace() -> WorkspaceRow {
         error: None,
         resume_attempts: 0,
         acknowledged: false,
+        warm_pool: None,
         named_demands: None,
     }
 }
@@ -104,6 +105,7 @@ pub(crate) fn full_workspace(owner: TokenId) -> WorkspaceRow {
         error: Some(WorkspaceError { code: "lost".to_owned(), message: "it went away".to_owned() }),
         resume_attempts: 2,
         acknowledged: true,
+        warm_pool: None,
         named_demands: Some(NamedDemands { cpu: true, disk: true, ..NamedDemands::default() }),
         ..workspace()
     }

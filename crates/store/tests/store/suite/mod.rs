@@ -7,6 +7,7 @@
 //!
 //! Each check gets an empty store.
 
+pub(crate) mod attachments;
 pub(crate) mod audit;
 pub(crate) mod changes;
 pub(crate) mod expiry;
@@ -14,8 +15,11 @@ pub(crate) mod fixtures;
 pub(crate) mod idempotency;
 pub(crate) mod listing;
 pub(crate) mod places;
+pub(crate) mod pools;
 pub(crate) mod random_operations;
 pub(crate) mod rows;
+pub(crate) mod settings;
+pub(crate) mod snapshots;
 pub(crate) mod tokens;
 
 use emergent_store::Store;
@@ -57,13 +61,31 @@ macro_rules! every_check {
                 an_update_cannot_take_a_place,
                 creates_and_resumes_share_the_places,
             }
+            pools {
+                members_take_no_place_and_are_not_listed,
+                a_member_becomes_somebodys_workspace,
+                of_many_claims_of_a_member_one_wins,
+                a_refused_claim_leaves_the_member,
+                only_a_ready_member_can_be_claimed,
+            }
+            snapshots {
+                a_snapshot_comes_back_as_it_was_written,
+                the_quota_is_exact,
+                snapshots_are_listed_newest_first,
+            }
+            attachments {
+                one_session_at_a_time,
+                of_many_sessions_one_gets_in,
+                the_history_goes_with_the_workspace,
+            }
+            settings {
+                a_setting_is_kept,
+            }
             expiry {
                 a_touch_moves_both_times,
                 a_touch_passes_over_what_is_gone,
                 the_last_use_never_moves_back,
-                only_what_may_end_expires,
                 what_is_persistent_has_no_end,
-                the_longest_expired_come_first,
             }
             listing {
                 pages_are_newest_first,

@@ -1,0 +1,64 @@
+//! `kb_workspace_attachments`.
+
+use emergent_types::WorkspaceId;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::SqliteStore;
+use super::failure::because;
+use super::statement::{DIALECT, query};
+use crate::columns::attachments;
+use crate::{AttachError, Attachment, Operation, StoreError, WorkspaceRow};
+
+impl SqliteStore {
+    pub(super) async fn attach_session(
+        &self,
+        id: WorkspaceId,
+        session: Uuid,
+        at: OffsetDateTime,
+    ) -> Result<WorkspaceRow, AttachError> {
+        let operation = Operation::Attach(id);
+        let mut transaction = self.begin(operation).await?;
+        let row = self.fetch(&mut *transaction, id, operation).await?.ok_or(AttachError::NotFound { id })?;
+        match row.agent_session_id {
+            Some(holder) if holder == session => return Ok(row),
+            Some(holder) => return Err(AttachError::Held { id, holder }),
+            None => {}
+        }
+        let attachment =
+            Attachment { workspace_id: id, session_id: session, attached_at: at, detached_at: None };
+        for statement in [
+            attachments::insert(&DIALECT, &attachment),
+            attachments::set_session(&DIALECT, id, Some(session)),
+        ] {
+            query(statement).execute(&mut *transaction).await.map_err(because(operation))?;
+        }
+        transaction.commit().await.map_err(because(operation))?;
+        Ok(WorkspaceRow { agent_session_id: Some(session), ..row })
+    }
+
+    pub(super) async fn detach_session(
+        &self,
+        id: WorkspaceId,
+        session: Option<Uuid>,
+        at: OffsetDateTime,
+    ) -> Result<Option<WorkspaceRow>, StoreError> {
+        let operation = Operation::Detach(id);
+        let mut transaction = self.begin(operation).await?;
+        let Some(row) = self.fetch(&mut *transaction, id, operation).await? else { return Ok(None) };
+        let is_there = row.agent_session_id.is_some_and(|holder| session.is_none_or(|asked| asked == holder));
+        if !is_there {
+            return Ok(Some(row));
+        }
+        for statement in [attachments::end(&DIALECT, id, at), attachments::set_session(&DIALECT, id, None)] {
+            query(statement).execute(&mut *transaction).await.map_err(because(operation))?;
+        }
+        transaction.commit().await.map_err(because(operation))?;
+        Ok(Some(WorkspaceRow { agent_session_id: None, ..row }))
+    }
+
+    pub(super) async fn attachment_rows(&self, id: WorkspaceId) -> Result<Vec<Attachment>, StoreError> {
+        let rows = self.read(Operation::ListAttachments(id), attachments::of_workspace(&DIALECT, id)).await?;
+        rows.iter().map(|row| attachments::decode(&DIALECT, row)).collect()
+    }
+}
