@@ -41,6 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             network: NetworkMode::Isolated,
             base_image: None,
             named: NamedDemands::default(),
+            volumes: Vec::new(),
             agent_key: AgentKey::derive(b"times", id),
         };
         let start = Instant::now();

@@ -1,28 +1,30 @@
 //! What this provider can do here and now.
 
-use std::fs;
-
+use emergent_provider::free_on_this_host;
 use emergent_types::{
-    ByteSize, Capabilities, DiskEnforcement, Enforcement, FreeResources, IsolationLevel, LimitEnforcement,
+    AdjustableLimits, Capabilities, DiskEnforcement, Enforcement, IsolationLevel, LimitEnforcement,
     NetworkMode, Persistence,
 };
-use rustix::fs::statvfs;
 
+use crate::means::{DiskKind, Means};
 use crate::provider::Host;
 
 pub(crate) fn of(host: &Host, networks: Vec<NetworkMode>) -> Capabilities {
+    let means = host.means();
     Capabilities {
         isolation: IsolationLevel::Container,
         persistence: Some(Persistence::Full),
         suspend: false,
-        snapshots: false,
+        snapshots: means.as_ref().is_ok_and(|means| means.disk == DiskKind::Image),
         warm_pool: true,
         networks,
         base_image: false,
-        limits: host.means().map_or(NOTHING, |means| means.limits()),
+        adjustable: means.as_ref().map_or(AdjustableLimits::NONE, Means::adjustable),
+        limits: means.map_or(NOTHING, |means| means.limits()),
         platform_needs: vec!["linux".to_owned()],
+        runtime: None,
         startup_ms: host.startup.summary(),
-        free: free(host),
+        free: Some(free_on_this_host(host.layout.data_dir())),
     }
 }
 
@@ -33,30 +35,3 @@ const NOTHING: LimitEnforcement = LimitEnforcement {
     pids: Enforcement::NotEnforced,
     disk: DiskEnforcement::Monitored,
 };
-
-fn free(host: &Host) -> Option<FreeResources> {
-    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    // The data folder may not be there yet; its file system is that of a folder above.
-    let disk = host.layout.data_dir().ancestors().find_map(|folder| statvfs(folder).ok())?;
-    Some(FreeResources {
-        cpus: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
-        memory: ByteSize::from_bytes(available_memory(&meminfo)?),
-        disk: ByteSize::from_bytes(disk.f_bavail * disk.f_frsize),
-    })
-}
-
-fn available_memory(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_read_in_bytes() {
-        assert_eq!(available_memory("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
-        assert_eq!(available_memory("MemTotal: 9 kB\n"), None);
-    }
-}

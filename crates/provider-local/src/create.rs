@@ -20,7 +20,7 @@ use emergent_provider::{Operation, ProviderError, Sandbox, SandboxSpec};
 use emergent_types::NetworkMode;
 
 use crate::disk;
-use crate::launch::{self, LaunchError, LaunchRequest, LaunchStep, Launched, StepTiming};
+use crate::launch::{self, DiskContent, LaunchError, LaunchRequest, LaunchStep, Launched, StepTiming};
 use crate::layout::DISK_IMAGE;
 use crate::means::DiskKind;
 use crate::prepared::Prepared;
@@ -56,8 +56,26 @@ impl Host {
     }
 
     pub(crate) fn make(&self, prepared: &Prepared, spec: &SandboxSpec) -> Result<(), ProviderError> {
+        self.make_around(
+            prepared,
+            Operation::Create,
+            spec,
+            (prepared.means.disk, DiskContent::New),
+            &|folder: &Path| self.make_disk(prepared, spec, folder),
+        )
+    }
+
+    /// Makes a sandbox with a disk of this kind and content, which `make_disk` makes in its folder.
+    pub(crate) fn make_around(
+        &self,
+        prepared: &Prepared,
+        operation: Operation,
+        spec: &SandboxSpec,
+        (disk, content): (DiskKind, DiskContent),
+        make_disk: &dyn Fn(&Path) -> Result<(), ProviderError>,
+    ) -> Result<(), ProviderError> {
         let folder = self.layout.sandbox(spec.id);
-        let failed = |step| move |error: std::io::Error| step_error(Operation::Create, spec.id, step, error);
+        let failed = |step| move |error: std::io::Error| step_error(operation, spec.id, step, error);
         fs::DirBuilder::new().mode(0o700).create(&folder).map_err(failed("state folder"))?;
         let mut record = SandboxRecord {
             installation: self.layout.installation(),
@@ -65,15 +83,15 @@ impl Host {
             limits: spec.limits,
             named: spec.named,
             launcher: prepared.means.launcher,
-            disk: prepared.means.disk,
+            disk,
             connected: spec.network == NetworkMode::Internet,
             phase: Phase::Creating,
         };
         record.save(&folder).map_err(failed("record"))?;
         let copying = Instant::now();
-        self.make_disk(prepared, spec, &folder)?;
+        make_disk(&folder)?;
         let copied = StepTiming { step: LaunchStep::DiskCopy, micros: copying.elapsed().as_micros() as u64 };
-        let launched = self.launch(prepared, Operation::Create, spec, &record, true)?;
+        let launched = self.launch(prepared, operation, spec, &record, content)?;
         let steps = std::iter::once(copied).chain(launched.steps.iter().copied()).collect();
         *self.latest_steps.lock().unwrap_or_else(PoisonError::into_inner) = steps;
         record.phase = self.running(spec, launched)?;
@@ -116,7 +134,7 @@ impl Host {
         operation: Operation,
         spec: &SandboxSpec,
         record: &SandboxRecord,
-        first_launch: bool,
+        content: DiskContent,
     ) -> Result<Launched, ProviderError> {
         let exhausted = |resource| ProviderError::Exhausted { provider: KIND, resource, id: spec.id };
         let request = LaunchRequest {
@@ -128,7 +146,7 @@ impl Host {
             system_folders: prepared.system_folders.clone(),
             launcher: record.launcher,
             disk: record.disk,
-            first_launch,
+            content,
             ids: self.ids.take(spec.id).ok_or_else(|| exhausted("user id ranges"))?,
             limits: spec.limits,
             connected: spec.network == NetworkMode::Internet,

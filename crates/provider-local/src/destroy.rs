@@ -53,8 +53,7 @@ impl Host {
                 let reason = format!("it belongs to installation {}", record.installation);
                 return Err(step_error(operation, id, "state folder", reason));
             }
-            let removing = SandboxRecord { phase: Phase::Removing, ..record.clone() };
-            removing.save(&folder).map_err(failed("record"))?;
+            record.save_removing(&folder).map_err(failed("record"))?;
         }
         let init = record.and_then(|record| match record.phase {
             Phase::Running { init, .. } => Some(init),

@@ -22,6 +22,10 @@ pub(crate) fn check(spec: &SandboxSpec) -> Result<(), ProviderError> {
         let reason = "the local provider uses the host's own system and cannot take an image".to_owned();
         return refuse("base_image", reason);
     }
+    if !spec.volumes.is_empty() {
+        let reason = "the local provider has no volumes with names".to_owned();
+        return refuse("volumes", reason);
+    }
     if spec.limits.memory < MIN_MEMORY {
         return refuse("memory", format!("{} is below the least of {MIN_MEMORY}", spec.limits.memory));
     }
@@ -95,6 +99,7 @@ mod tests {
             network: NetworkMode::Isolated,
             base_image: None,
             named: NamedDemands::default(),
+            volumes: Vec::new(),
             agent_key: AgentKey::derive(b"secret", id),
         };
         assert!(check(&good).is_ok());

@@ -60,6 +60,7 @@ impl Host {
             network: NetworkMode::Isolated,
             base_image: None,
             named: NamedDemands::default(),
+            volumes: Vec::new(),
             agent_key: AgentKey::derive(id.as_uuid().as_bytes(), id),
         };
         let prepared = self.prepared()?;

@@ -4,6 +4,7 @@
 //! ```text
 //! <data_dir>/agents/<sha256>/emergent-agent         the agent's program
 //! <data_dir>/local/templates/<hash>-<bytes>.img     formatted disks to copy from
+//! <data_dir>/local/snapshots/<snapshot id>/         copies of disks
 //! <data_dir>/local/<workspace id>/                  one sandbox:
 //!     sandbox.json                                    what is known about it
 //!     disk.img, or disk/                              everything it has written
@@ -15,6 +16,7 @@
 
 use std::path::{Path, PathBuf};
 
+use emergent_host_disk::DiskSnapshots;
 use emergent_types::{InstallationId, WorkspaceId};
 
 /// The agent's socket in a state folder.
@@ -60,6 +62,11 @@ impl Layout {
 
     pub(crate) fn templates(&self) -> PathBuf {
         self.sandboxes().join("templates")
+    }
+
+    /// Copies of disks.
+    pub(crate) fn snapshots(&self) -> DiskSnapshots {
+        DiskSnapshots::new(self.sandboxes().join("snapshots"))
     }
 
     pub(crate) fn sandbox(&self, id: WorkspaceId) -> PathBuf {

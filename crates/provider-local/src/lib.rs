@@ -40,6 +40,7 @@
 //! with the host's file system around it, hand a host pipe or file to a guest, or follow a
 //! process id it has not verified.
 
+mod adjust;
 mod agent_binary;
 mod capabilities;
 mod cgroup;
@@ -53,6 +54,7 @@ mod layout;
 mod list;
 mod means;
 mod measure;
+mod memory_folders;
 mod network;
 mod options;
 mod prepared;
@@ -60,9 +62,11 @@ mod process;
 mod provider;
 mod resume;
 mod skeleton;
+mod snapshot;
 mod state;
 mod stop;
 mod uid_range;
+mod usage;
 
 pub use cgroup::Controller;
 /// The network of sandboxes, for those who look at a host.

@@ -17,7 +17,7 @@ impl Host {
     pub(crate) fn list(&self) -> Result<Vec<ObservedSandbox>, ProviderError> {
         let unreadable = |error: io::Error| ProviderError::List { provider: KIND, reason: error.to_string() };
         let mut found = BTreeMap::new();
-        for id in self.ids_with_folders() {
+        for id in self.ids_with_folders().map_err(unreadable)? {
             let state = match self.observe(id) {
                 Observed::Running(..) => ObservedState::Running,
                 Observed::Stopped(_) => ObservedState::Stopped,
@@ -53,18 +53,19 @@ impl Host {
     }
 
     /// Every workspace of this installation that has a state folder.
-    pub(crate) fn ids_with_folders(&self) -> Vec<WorkspaceId> {
+    pub(crate) fn ids_with_folders(&self) -> io::Result<Vec<WorkspaceId>> {
         let foreign = |id: &WorkspaceId| {
             SandboxRecord::load(&self.layout.sandbox(*id))
                 .is_some_and(|record| record.installation != self.layout.installation())
         };
-        fs::read_dir(self.layout.sandboxes())
-            .into_iter()
-            .flatten()
-            .filter_map(Result::ok)
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter(|id| !foreign(id))
-            .collect()
+        let entries = match fs::read_dir(self.layout.sandboxes()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        // What cannot be read is not what is not there.
+        let entries = entries.collect::<io::Result<Vec<_>>>()?;
+        let ids = entries.iter().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        Ok(ids.filter(|id| !foreign(id)).collect())
     }
 }
 

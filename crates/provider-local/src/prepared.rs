@@ -81,10 +81,16 @@ impl Host {
         }
     }
 
-    /// Takes over what an earlier server left: notes the ids of sandboxes that run, and ends
-    /// what an interrupted resume has left beside a whole disk.
+    /// Takes over what an earlier server left: lets disks go on of which it was taking a copy, notes
+    /// the ids of sandboxes that run, and ends what an interrupted resume has left beside a whole disk.
     fn adopt(&self, prepared: &Prepared) {
-        for id in self.ids_with_folders() {
+        let ids = self.ids_with_folders().unwrap_or_else(|error| {
+            tracing::error!(%error, "sandboxes of an earlier server are not taken over: {error}");
+            Vec::new()
+        });
+        for id in ids {
+            // First, because what waits for a frozen disk can neither go on nor be ended.
+            self.thaw(id);
             match self.observe(id) {
                 Observed::Running(record, init, ids) => {
                     self.ids.note(id, ids);

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,22 @@ impl ProcessIdentity {
         let namespace = fs::File::open(format!("/proc/{}/ns/net", self.pid))?;
         // Looked at after the file is open: if this is the process now, it was its own.
         if self.is_alive() { Ok(namespace) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
+    /// Its root, held open for looking below it.
+    pub(crate) fn root(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(format!("/proc/{}/root", self.pid), flags, Mode::empty())?;
+        // Looked at after the folder is open: if this is the process now, it was its own.
+        if self.is_alive() { Ok(root) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
+    /// How many bytes are used of the file system that it has as its root, which is at most so large. Only a
+    /// number is read, and nothing below that root is looked for.
+    pub(crate) fn used_of_root(&self, at_most: u64) -> Option<u64> {
+        let seen = rustix::fs::fstatvfs(self.root().ok()?).ok()?;
+        let used = seen.f_blocks.saturating_sub(seen.f_bfree).saturating_mul(seen.f_frsize);
+        (used <= at_most).then_some(used)
     }
 
     pub(crate) fn is_alive(&self) -> bool {

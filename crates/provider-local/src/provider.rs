@@ -9,10 +9,12 @@ use async_trait::async_trait;
 use emergent_agent_client::AgentStream;
 use emergent_host_net::{Cidr, HostNetwork};
 use emergent_provider::{
-    DiskUse, Health, ObservedSandbox, Operation, ProviderError, Sandbox, SandboxSpec, StartupTimes,
-    WorkspaceProvider,
+    DiskUse, Health, ObservedSandbox, ObservedSnapshot, Operation, ProviderError, Sandbox, SandboxSpec,
+    Snapshot, SnapshotTurns, StartupTimes, Usage, WorkspaceProvider,
 };
-use emergent_types::{Capabilities, IsolationLevel, NetworkMode, Persistence, ProviderKind, WorkspaceId};
+use emergent_types::{
+    Capabilities, IsolationLevel, NetworkMode, Persistence, ProviderKind, SnapshotId, WorkspaceId,
+};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedMutexGuard, Semaphore};
@@ -38,6 +40,8 @@ pub struct LocalProvider {
     /// Bounds how many helpers run at once: each keeps a core busy for its few milliseconds,
     /// and more of them than cores only make every one slower.
     launches: Arc<Semaphore>,
+    /// One change of a snapshot at a time.
+    snapshots: SnapshotTurns,
     /// One operation at a time per sandbox.
     busy: Mutex<HashMap<WorkspaceId, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -81,6 +85,7 @@ impl LocalProvider {
                 options,
             }),
             launches: Arc::new(Semaphore::new(2 * cores)),
+            snapshots: SnapshotTurns::default(),
             busy: Mutex::new(HashMap::new()),
         }
     }
@@ -136,7 +141,7 @@ impl LocalProvider {
         &self,
         operation: Operation,
         spec: &SandboxSpec,
-        work: fn(&Host, &SandboxSpec) -> Result<Sandbox, ProviderError>,
+        work: impl FnOnce(&Host, &SandboxSpec) -> Result<Sandbox, ProviderError> + Send + 'static,
     ) -> Result<Sandbox, ProviderError> {
         let means = self.host.means().map_err(|error| ProviderError::Unavailable {
             provider: KIND,
@@ -199,6 +204,11 @@ impl WorkspaceProvider for LocalProvider {
         self.run_launch(Operation::Resume, spec, Host::resume).await
     }
 
+    async fn adjust(&self, spec: &SandboxSpec) -> Result<(), ProviderError> {
+        let spec = spec.clone();
+        self.run(Operation::Adjust, spec.id, move |host| host.adjust(&spec)).await
+    }
+
     async fn connect(&self, id: WorkspaceId) -> Result<AgentStream, ProviderError> {
         let folder = openat(
             CWD,
@@ -235,6 +245,52 @@ impl WorkspaceProvider for LocalProvider {
             .unwrap_or_else(|panic| Err(step_error(Operation::Measure, id, "blocking task", panic)))
     }
 
+    async fn snapshot(&self, snapshot: SnapshotId, spec: &SandboxSpec) -> Result<Snapshot, ProviderError> {
+        let (id, spec) = (spec.id, spec.clone());
+        let turn = self.snapshots.to_change(snapshot).await;
+        self.run(Operation::Snapshot, id, move |host| {
+            let _turn = turn;
+            host.snapshot(snapshot, &spec)
+        })
+        .await
+    }
+
+    async fn restore(&self, snapshot: SnapshotId, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
+        // The image is the snapshot's, which is none.
+        let spec = SandboxSpec { base_image: None, ..spec.clone() };
+        let turn = self.snapshots.to_use(snapshot).await;
+        self.run_launch(Operation::Restore, &spec, move |host, spec| {
+            let _turn = turn;
+            host.restore(snapshot, spec)
+        })
+        .await
+    }
+
+    async fn delete_snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {
+        let (host, turn) = (Arc::clone(&self.host), self.snapshots.to_change(snapshot).await);
+        let deleted = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            host.delete_snapshot(snapshot)
+        });
+        let panicked = |panic| Err(crate::snapshot::step_error(snapshot, "blocking task", panic));
+        deleted.await.unwrap_or_else(panicked)
+    }
+
+    async fn list_snapshots(&self) -> Result<Vec<ObservedSnapshot>, ProviderError> {
+        let host = Arc::clone(&self.host);
+        tokio::task::spawn_blocking(move || host.list_snapshots())
+            .await
+            .unwrap_or_else(|panic| Err(ProviderError::List { provider: KIND, reason: panic.to_string() }))
+    }
+
+    async fn usage(&self, id: WorkspaceId) -> Result<Option<Usage>, ProviderError> {
+        let host = Arc::clone(&self.host);
+        // Takes no turn either.
+        tokio::task::spawn_blocking(move || host.usage(id).map(Some))
+            .await
+            .unwrap_or_else(|panic| Err(step_error(Operation::Usage, id, "blocking task", panic)))
+    }
+
     async fn list(&self) -> Result<Vec<ObservedSandbox>, ProviderError> {
         let host = Arc::clone(&self.host);
         tokio::task::spawn_blocking(move || host.list())
@@ -258,6 +314,7 @@ pub(crate) fn sandbox(layout: &Layout, id: WorkspaceId, means: &Means) -> Sandbo
         network: NetworkMode::Isolated,
         persistence: Persistence::Full,
         disk_enforcement: disk.enforcement(),
+        image: None,
         warnings,
     }
 }

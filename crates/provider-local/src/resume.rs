@@ -6,6 +6,7 @@ use emergent_provider::{Operation, ProviderError, Sandbox, SandboxSpec};
 use emergent_types::NetworkMode;
 
 use crate::enforceable;
+use crate::launch::DiskContent;
 use crate::means::Launcher;
 use crate::prepared::Prepared;
 use crate::provider::{Host, KIND, sandbox, step_error};
@@ -46,7 +47,7 @@ impl Host {
         }
         // What an earlier attempt or a PID 1 that died may have left.
         self.end_processes(prepared, operation, spec.id, None)?;
-        let launched = match self.launch(prepared, operation, spec, &record, false) {
+        let launched = match self.launch(prepared, operation, spec, &record, DiskContent::Kept) {
             Ok(launched) => launched,
             Err(error) => {
                 if let Err(remains) = self.end_processes(prepared, operation, spec.id, None) {

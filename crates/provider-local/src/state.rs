@@ -102,6 +102,16 @@ impl SandboxRecord {
         drop(file);
         fs::rename(partial, folder.join(RECORD))
     }
+
+    /// Notes that everything is being removed. On a full disk, where room is to be made, the record itself
+    /// goes: a folder without one means the same.
+    pub(crate) fn save_removing(&self, folder: &Path) -> io::Result<()> {
+        let removing = Self { phase: Phase::Removing, ..self.clone() };
+        match removing.save(folder) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => fs::remove_file(folder.join(RECORD)),
+            saved => saved,
+        }
+    }
 }
 
 #[cfg(test)]

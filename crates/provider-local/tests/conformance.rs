@@ -18,7 +18,10 @@ async fn subject() -> Subject {
             args: Vec::new(),
         },
     });
-    Subject::new(Arc::new(provider), Some("/workspace"), data_dir)
+    let folders = data_dir.path().join("local");
+    let mut subject = Subject::new(Arc::new(provider), Some("/workspace"), data_dir);
+    subject.folders = Some(folders);
+    subject
 }
 
-emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, edit, search, git, output, watch, terminal, tunnel, transfer, streams, limits, isolation);
+emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, edit, search, git, output, watch, terminal, tunnel, transfer, streams, stdio, snapshots, limits, usage, isolation);

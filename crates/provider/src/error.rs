@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use emergent_types::{ProviderKind, WorkspaceId};
+use emergent_types::{ProviderKind, SnapshotId, WorkspaceId};
+
+use crate::VolumeName;
 
 /// What a provider was asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,16 +20,24 @@ pub enum Operation {
     Suspend,
     /// Start it again.
     Resume,
+    /// Change its limits while it runs.
+    Adjust,
     /// Open a stream to its agent.
     Connect,
     /// Copy its disk.
     Snapshot,
     /// Make one from a copy.
     Restore,
+    /// Remove a copy.
+    DeleteSnapshot,
+    /// Remove a volume.
+    RemoveVolume,
     /// See what exists.
     List,
     /// Count what it has written.
     Measure,
+    /// See what it uses.
+    Usage,
 }
 
 impl fmt::Display for Operation {
@@ -38,11 +48,15 @@ impl fmt::Display for Operation {
             Self::Stop => "stop",
             Self::Suspend => "suspend",
             Self::Resume => "resume",
+            Self::Adjust => "adjustment",
             Self::Connect => "connect",
             Self::Snapshot => "snapshot",
             Self::Restore => "restore",
+            Self::DeleteSnapshot => "deletion",
+            Self::RemoveVolume => "removal",
             Self::List => "list",
             Self::Measure => "measurement",
+            Self::Usage => "look at its use",
         })
     }
 }
@@ -143,8 +157,52 @@ pub enum ProviderError {
         /// What it said.
         reason: String,
     },
-    /// The sandboxes of this installation could not be listed.
-    #[error("{provider}: cannot list sandboxes: {reason}")]
+    /// There is no such snapshot, or one that was never finished.
+    #[error("{provider}: snapshot {snapshot} does not exist here")]
+    SnapshotNotFound {
+        /// Who was asked.
+        provider: ProviderKind,
+        /// For what.
+        snapshot: SnapshotId,
+    },
+    /// A step with a snapshot failed that concerns no sandbox.
+    #[error("{provider}: {operation} of snapshot {snapshot} failed at {step}: {reason}")]
+    SnapshotStep {
+        /// Who was asked.
+        provider: ProviderKind,
+        /// What was asked.
+        operation: Operation,
+        /// For what.
+        snapshot: SnapshotId,
+        /// Which step.
+        step: &'static str,
+        /// What it said.
+        reason: String,
+    },
+    /// A sandbox has the volume.
+    #[error("{provider}: volume {volume} is in use")]
+    VolumeInUse {
+        /// Who was asked.
+        provider: ProviderKind,
+        /// For what.
+        volume: VolumeName,
+    },
+    /// A step with a volume failed.
+    #[error("{provider}: {operation} of volume {volume} failed at {step}: {reason}")]
+    VolumeStep {
+        /// Who was asked.
+        provider: ProviderKind,
+        /// What was asked.
+        operation: Operation,
+        /// For what.
+        volume: VolumeName,
+        /// Which step.
+        step: &'static str,
+        /// What it said.
+        reason: String,
+    },
+    /// What exists of this installation could not be listed.
+    #[error("{provider}: cannot list what exists: {reason}")]
     List {
         /// Who was asked.
         provider: ProviderKind,
@@ -162,8 +220,15 @@ impl ProviderError {
     /// Whether the same call may succeed later without anything being changed.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Exhausted { .. } | Self::TimedOut { .. } | Self::Step { .. } | Self::List { .. } => true,
+            Self::Exhausted { .. }
+            | Self::TimedOut { .. }
+            | Self::Step { .. }
+            | Self::SnapshotStep { .. }
+            | Self::VolumeInUse { .. }
+            | Self::VolumeStep { .. }
+            | Self::List { .. } => true,
             Self::NotFound { .. }
+            | Self::SnapshotNotFound { .. }
             | Self::NotRunning { .. }
             | Self::Unsupported { .. }
             | Self::NotEnforceable { .. }
@@ -174,6 +239,6 @@ impl ProviderError {
 
     /// Whether another provider might manage what this one did not.
     pub fn allows_fallback(&self) -> bool {
-        !matches!(self, Self::NotFound { .. } | Self::NotRunning { .. })
+        !matches!(self, Self::NotFound { .. } | Self::NotRunning { .. } | Self::SnapshotNotFound { .. })
     }
 }

@@ -1,12 +1,12 @@
 //! What is asked of a provider, and what it reports.
 
-use std::fmt;
-
 use emergent_agent_client::AgentKey;
 use emergent_types::{
     DiskEnforcement, IsolationLevel, NamedDemands, NetworkMode, Persistence, ResourceLimits, WorkspaceId,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::VolumeMount;
 
 /// A sandbox to be made. Total: every default has been filled in.
 #[derive(Debug, Clone)]
@@ -21,6 +21,8 @@ pub struct SandboxSpec {
     pub base_image: Option<String>,
     /// Which of these the request itself names.
     pub named: NamedDemands,
+    /// Volumes of the installation that it has beside its own disk.
+    pub volumes: Vec<VolumeMount>,
     /// What the control plane will prove itself with to the agent.
     pub agent_key: AgentKey,
 }
@@ -38,8 +40,24 @@ pub struct Sandbox {
     pub persistence: Persistence,
     /// How the disk limit is upheld.
     pub disk_enforcement: DiskEnforcement,
+    /// What the author of its image wants to be run in it; `None` where there is no image.
+    pub image: Option<ImageDefaults>,
     /// What the user should know (reduced isolation, a limit that is not enforced).
     pub warnings: Vec<String>,
+}
+
+/// What an image's author wants to be run in it. Nothing of it is done: whoever starts a program in a
+/// sandbox may want to know. Variables that the image sets are found by every command.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageDefaults {
+    /// The program with its first arguments.
+    pub entrypoint: Vec<String>,
+    /// More arguments, or the program where there is no entrypoint.
+    pub command: Vec<String>,
+    /// Where.
+    pub workdir: Option<String>,
+    /// As whom: a name or a number, perhaps with a group behind a colon.
+    pub user: Option<String>,
 }
 
 /// What a sandbox uses of a disk whose limit is watched and upheld by nobody else.
@@ -112,16 +130,6 @@ impl Health {
     /// Whether creates are expected to succeed.
     pub fn is_healthy(&self) -> bool {
         matches!(self, Self::Healthy)
-    }
-}
-
-/// Names a snapshot within its provider.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct SnapshotId(pub String);
-
-impl fmt::Display for SnapshotId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -2,9 +2,12 @@
 
 use async_trait::async_trait;
 use emergent_agent_client::AgentStream;
-use emergent_types::{Capabilities, NetworkMode, ProviderKind, WorkspaceId};
+use emergent_types::{Capabilities, NetworkMode, ProviderKind, SnapshotId, WorkspaceId};
 
-use crate::{DiskUse, Health, ObservedSandbox, Operation, ProviderError, Sandbox, SandboxSpec, SnapshotId};
+use crate::{
+    DiskUse, Health, ObservedSandbox, ObservedSnapshot, Operation, ProviderError, Sandbox, SandboxSpec,
+    Snapshot, Usage, VolumeName,
+};
 
 /// Makes and removes sandboxes.
 ///
@@ -65,14 +68,40 @@ pub trait WorkspaceProvider: Send + Sync {
     /// there is no disk.
     async fn resume(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError>;
 
+    /// Changes the limits of a running sandbox to those of `spec`, as far as they are
+    /// [`adjustable`](Capabilities::adjustable); the others are left as they are. What is left after success is
+    /// what [`create`](Self::create) would have made. What the sandbox uses by then must fit into the new
+    /// limits: nothing in it is ended to make room, unless the kernel knows no other way.
+    ///
+    /// Idempotent: limits that are so already are success, so whoever does not know asks again. On error and
+    /// after a cancellation each limit is the old one or the new one, the sandbox runs on, and the same call
+    /// may be made again. `NotRunning` or `NotFound` when it has no processes; `NotEnforceable` when no
+    /// sandbox could have such limits here.
+    async fn adjust(&self, spec: &SandboxSpec) -> Result<(), ProviderError> {
+        Err(ProviderError::unsupported(self.kind(), Operation::Adjust, spec.id))
+    }
+
     /// Opens a new byte stream to the agent. May be called as often as needed; streams are
     /// independent. `NotRunning` when the sandbox has no processes.
     async fn connect(&self, id: WorkspaceId) -> Result<AgentStream, ProviderError>;
+
+    /// Whether streams of this sandbox are open of which each costs the host a process, so that one
+    /// which nobody needs is worth closing. Cheap.
+    fn has_costly_streams(&self, _id: WorkspaceId) -> bool {
+        false
+    }
 
     /// What a sandbox uses of its disk, where that is
     /// [`Monitored`](emergent_types::DiskEnforcement::Monitored); `None` where the limit holds by
     /// itself. Takes as long as counting its files takes, and gives up after some minutes.
     async fn disk_use(&self, _id: WorkspaceId) -> Result<Option<DiskUse>, ProviderError> {
+        Ok(None)
+    }
+
+    /// What a running sandbox uses, as the host counts it; `None` where nothing can be told. Cheap: it is
+    /// asked of every running sandbox every few seconds, and of several at once. `NotRunning` or `NotFound`
+    /// when it has no processes.
+    async fn usage(&self, _id: WorkspaceId) -> Result<Option<Usage>, ProviderError> {
         Ok(None)
     }
 
@@ -83,15 +112,58 @@ pub trait WorkspaceProvider: Send + Sync {
         false
     }
 
-    /// Takes a point-in-time copy of a sandbox's disk.
-    async fn snapshot(&self, id: WorkspaceId) -> Result<SnapshotId, ProviderError> {
-        Err(ProviderError::unsupported(self.kind(), Operation::Snapshot, id))
+    /// Takes a copy of a sandbox's disk as it is at one moment, and keeps it under the name `snapshot`
+    /// until [`delete_snapshot`](Self::delete_snapshot). The sandbox of `spec` runs, stands still or is
+    /// stopped, and goes on as before; while the copy is made its writes may wait. What a write had
+    /// reported before is in the copy; what runs is not.
+    ///
+    /// The network of `spec` and the level of the sandbox are kept with it, because
+    /// [`restore`](Self::restore) never loosens them.
+    ///
+    /// Idempotent by `snapshot`: a whole one of that name is returned as it is, and the remains of one
+    /// are removed first. On error nothing is left of it; after a cancellation
+    /// [`list_snapshots`](Self::list_snapshots) shows what is. `NotFound` when there is no disk;
+    /// `TimedOut` when writes would have had to wait for too long, which stopping the sandbox avoids.
+    async fn snapshot(&self, _snapshot: SnapshotId, spec: &SandboxSpec) -> Result<Snapshot, ProviderError> {
+        Err(ProviderError::unsupported(self.kind(), Operation::Snapshot, spec.id))
     }
 
-    /// Makes a new sandbox from a snapshot. Network and level are those of `spec`, never
-    /// weaker than the snapshot's own.
-    async fn restore(&self, _snapshot: &SnapshotId, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
+    /// Makes a new sandbox whose disk is what a snapshot holds; otherwise like
+    /// [`create`](Self::create), with an id, a name and a key of its own. The image is the snapshot's:
+    /// the one in `spec` is not looked at. `NotEnforceable` when `spec` asks for more reach than the
+    /// snapshot's sandbox had, or for a smaller disk, or when the level here is weaker; a larger disk is
+    /// had where disks are limited.
+    ///
+    /// Idempotent by `spec.id`, as `create` is. On error and after a cancellation the same is left as by
+    /// `create`; the snapshot stays as it is. `SnapshotNotFound` when it is not there or not whole. A
+    /// deletion that comes meanwhile waits for it, or is waited for.
+    async fn restore(&self, _snapshot: SnapshotId, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
         Err(ProviderError::unsupported(self.kind(), Operation::Restore, spec.id))
+    }
+
+    /// Removes a snapshot, whole or not. Sandboxes that were made from it are not touched. Idempotent: one
+    /// that is not there is success. On error and after a cancellation the rest of it is listed, not as
+    /// whole, and the next deletion removes it.
+    async fn delete_snapshot(&self, _snapshot: SnapshotId) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
+    /// Every snapshot of this installation that exists here, whole or not. Nothing foreign is ever listed.
+    async fn list_snapshots(&self) -> Result<Vec<ObservedSnapshot>, ProviderError> {
+        Ok(Vec::new())
+    }
+
+    /// Removes a volume of that name with everything in it. Idempotent: one that is not there is success.
+    /// `VolumeInUse` while a sandbox has it, running and, where the provider can tell, stopped. On error and
+    /// after a cancellation what is left is listed, and the next removal removes it.
+    async fn remove_volume(&self, _volume: &VolumeName) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
+    /// Every volume with a name of this installation that exists here, whole or not. A volume is made when
+    /// the first sandbox has it, outlives that one, and is in no snapshot.
+    async fn list_volumes(&self) -> Result<Vec<VolumeName>, ProviderError> {
+        Ok(Vec::new())
     }
 
     /// Everything of this installation that exists here: running, stopped or half made.

@@ -8,6 +8,8 @@
 //!   `libcontainer` kills everything in its group when a launch fails, and that must not be
 //!   the helper that is to report it.
 
+mod adjust;
+mod usage;
 mod v1;
 mod v2;
 

@@ -100,6 +100,11 @@ impl V1 {
         if counted { Swap::CountedWithMemory } else { Swap::NotCounted }
     }
 
+    /// Where the groups of a controller are.
+    pub(super) fn hierarchy(&self, controller: &str) -> Option<&Path> {
+        self.with_any(&[controller]).first().copied()
+    }
+
     fn with_any(&self, controllers: &[&str]) -> Vec<&Path> {
         self.hierarchies
             .iter()

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
+use emergent_host_disk::replace_file;
 use emergent_types::WorkspaceId;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid, chownat, openat2, unlinkat};
 
@@ -36,6 +37,14 @@ pub(crate) fn write(disk: &OwnedFd, workspace: WorkspaceId, accounts: Accounts) 
         Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Writes those of a copy in the place of its original's, to a disk that a guest has written to and whose ids
+/// are not yet shifted. Where that cannot be done (a full disk, no such folder) they stay as they were: nothing
+/// depends on them. What else a guest has written, such as hosts of its own, is not touched.
+pub(crate) fn replace(disk: &OwnedFd, workspace: WorkspaceId) {
+    let _ = replace_file(disk, "etc", "hostname", &format!("{}\n", workspace.hostname()));
+    let _ = replace_file(disk, "etc", "machine-id", &format!("{}\n", workspace.as_uuid().simple()));
 }
 
 fn write_file(disk: impl AsFd, path: &str, text: &str) -> io::Result<()> {

@@ -35,9 +35,10 @@ use std::time::{Duration, Instant};
 
 pub(crate) use helper::die_with_server;
 pub(crate) use identity::write as write_identity;
-pub(crate) use request::LaunchRequest;
 use request::{CONNECTED, GROUPED, LaunchReply};
+pub(crate) use request::{DiskContent, LaunchRequest};
 pub use request::{LaunchStep, StepTiming};
+pub(crate) use spec::{CPU_PERIOD, cpu_quota, max_pids};
 pub(crate) use unprivileged::{enter_user_namespace, noted as noted_init};
 
 use crate::options::HelperCommand;

@@ -35,8 +35,8 @@ pub(crate) struct LaunchRequest {
     pub(crate) launcher: Launcher,
     /// What its disk is.
     pub(crate) disk: DiskKind,
-    /// Whether no sandbox has used the disk yet.
-    pub(crate) first_launch: bool,
+    /// Whose content the disk has.
+    pub(crate) content: DiskContent,
     pub(crate) ids: UidRange,
     pub(crate) limits: ResourceLimits,
     /// Whether the server connects it before its agent is started.
@@ -48,6 +48,18 @@ pub(crate) struct LaunchRequest {
     pub(crate) group: String,
     /// In hexadecimal.
     pub(crate) agent_key: String,
+}
+
+/// Whose content a disk has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum DiskContent {
+    /// This program's: no sandbox has used it yet.
+    New,
+    /// The sandbox's own.
+    Kept,
+    /// Another sandbox's, of which it is a copy.
+    Copied,
 }
 
 /// How it went.

@@ -10,7 +10,7 @@ use rustix::mount::MountAttrFlags;
 
 use super::identity;
 use super::mounts::{Setting, attach, clone_detached, folder_in, mount_detached, restrict, shift_ids};
-use super::request::LaunchRequest;
+use super::request::{DiskContent, LaunchRequest};
 use super::stage;
 use crate::layout::{DISK_FOLDER, DISK_IMAGE};
 use crate::means::{Accounts, DiskKind};
@@ -49,10 +49,12 @@ fn mount_image(request: &LaunchRequest) -> io::Result<OwnedFd> {
         ],
         MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
     )?;
-    if request.first_launch {
+    match request.content {
         // Only now is the disk as this program made it; from the first launch on its content
         // is the guest's.
-        identity::write(&disk, request.workspace, Accounts::Many)?;
+        DiskContent::New => identity::write(&disk, request.workspace, Accounts::Many)?,
+        DiskContent::Kept => {}
+        DiskContent::Copied => identity::replace(&disk, request.workspace),
     }
     Ok(disk)
 }

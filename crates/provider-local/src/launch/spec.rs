@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use emergent_types::{ByteSize, Enforcement};
+use emergent_types::{ByteSize, Cpu, Enforcement};
 use libcontainer::oci_spec::OciSpecError;
 use libcontainer::oci_spec::runtime::{
     Capability, Linux, LinuxBuilder, LinuxCapabilitiesBuilder, LinuxCpuBuilder, LinuxDeviceCgroupBuilder,
@@ -19,12 +19,13 @@ use super::rootfs::AGENT_FOLDER;
 use super::stage;
 use crate::cgroup::{self, Cgroups, Swap};
 use crate::layout::AGENT_PROGRAM;
+use crate::memory_folders;
 use crate::uid_range::UidRange;
 
 /// Processes and threads a sandbox may have at once: one for every 256 KiB of its memory, so
 /// that a fork bomb meets this wall before it meets the memory's, and no more than 4,096.
 /// Enough for a parallel build or a browser, too few to starve the host of process ids.
-pub(super) fn max_pids(memory: ByteSize) -> i64 {
+pub(crate) fn max_pids(memory: ByteSize) -> i64 {
     i64::try_from(memory.bytes() / (256 << 10)).unwrap_or(i64::MAX).clamp(512, 4096)
 }
 
@@ -32,7 +33,12 @@ pub(super) fn max_pids(memory: ByteSize) -> i64 {
 pub(super) const MAX_TERMINALS: u32 = 256;
 
 /// One period of the processor quota, in microseconds.
-const CPU_PERIOD: u64 = 100_000;
+pub(crate) const CPU_PERIOD: u64 = 100_000;
+
+/// The processor quota of one period, in microseconds.
+pub(crate) fn cpu_quota(cpu: Cpu) -> u64 {
+    u64::from(cpu.millis()) * CPU_PERIOD / 1000
+}
 
 /// What the first process may do inside its own namespaces. The agent's init drops what only
 /// it needs (`NET_ADMIN` to bring up loopback, `SETPCAP` to drop the rest).
@@ -146,11 +152,8 @@ fn process(agent_key: &str) -> Result<Process, OciSpecError> {
 
 /// What is mounted by the sandbox itself: file systems that live in its own namespaces.
 fn mounts(request: &LaunchRequest) -> Result<Vec<Mount>, OciSpecError> {
-    let memory = request.limits.memory.bytes();
-    // Together less than the memory they count against.
-    let tmp = format!("size={}", memory / 2);
-    let shm = format!("size={}", memory / 4);
-    let run = format!("size={}", memory / 8);
+    let [tmp, shm, run] =
+        memory_folders::sizes(request.limits.memory).map(|(_, size)| format!("size={size}"));
     let terminals = format!("max={MAX_TERMINALS}");
     let mut mounts = vec![
         mount("proc", "proc", "/proc", &["nosuid", "noexec", "nodev"])?,
@@ -265,7 +268,7 @@ fn resources(request: &LaunchRequest) -> Result<LinuxResources, OciSpecError> {
         }
         Swap::NotCounted => memory.swappiness(0u64),
     };
-    let quota = u64::from(request.limits.cpu.millis()) * CPU_PERIOD / 1000;
+    let quota = cpu_quota(request.limits.cpu);
     let nothing_but_the_usual = LinuxDeviceCgroupBuilder::default().allow(false).access("rwm").build()?;
     let mut resources = LinuxResourcesBuilder::default().devices(vec![nothing_but_the_usual]);
     if is_on(enforced.memory) {
@@ -283,11 +286,10 @@ fn resources(request: &LaunchRequest) -> Result<LinuxResources, OciSpecError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::request::DiskContent;
     use super::*;
     use crate::means::{DiskKind, Launcher};
-    use emergent_types::{
-        Cpu, DiskEnforcement, InstallationId, LimitEnforcement, ResourceLimits, WorkspaceId,
-    };
+    use emergent_types::{DiskEnforcement, InstallationId, LimitEnforcement, ResourceLimits, WorkspaceId};
     use serde_json::{Value, json};
 
     const ALL: LimitEnforcement = LimitEnforcement {
@@ -311,7 +313,7 @@ mod tests {
             system_folders: vec!["usr".to_owned()],
             launcher: Launcher::Root,
             disk: DiskKind::Image,
-            first_launch: true,
+            content: DiskContent::New,
             ids: UidRange { first: 0x7000_0000 },
             limits: ResourceLimits {
                 cpu: Cpu::from_millis(1500),

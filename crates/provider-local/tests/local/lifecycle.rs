@@ -150,7 +150,8 @@ async fn a_real_sandbox_says_whether_the_host_is_fit() {
     assert_eq!(subject.provider.list().await.unwrap(), []);
     subject.assert_nothing_left();
     let free = subject.provider.capabilities().await.free.unwrap();
-    assert!(free.cpus > 0 && free.memory.bytes() > 0 && free.disk.bytes() > 0, "{free:?}");
+    assert!(free.cpus > 0, "{free:?}");
+    assert!(free.memory.unwrap().bytes() > 0 && free.disk.unwrap().bytes() > 0, "{free:?}");
 }
 
 #[tokio::test]

@@ -11,5 +11,6 @@ mod isolation;
 mod lifecycle;
 mod limits;
 mod shared_limits;
+mod snapshots;
 mod support;
 mod without;

@@ -39,6 +39,7 @@ fn spec(network: NetworkMode) -> SandboxSpec {
         network,
         named: NamedDemands::default(),
         base_image: None,
+        volumes: Vec::new(),
         agent_key: AgentKey::derive(b"test", id),
     }
 }

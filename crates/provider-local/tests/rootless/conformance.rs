@@ -22,10 +22,10 @@ pub(crate) async fn subject() -> Subject {
     subject
 }
 
-emergent_provider::conformance_tests!(crate::conformance::subject; lifecycle, exec, files, edit, search, git, output, watch, terminal, tunnel, transfer, streams);
+emergent_provider::conformance_tests!(crate::conformance::subject; lifecycle, exec, files, edit, search, git, output, watch, terminal, tunnel, transfer, streams, stdio, usage);
 // Of the limits, those that hold without control groups and a disk of one's own.
 emergent_provider::conformance_checks!(limits, crate::conformance::subject;
-    memory_on_tmpfs_counts, a_fork_bomb_stays_inside);
+    memory_on_tmpfs_counts, a_fork_bomb_stays_inside, limits_can_be_adjusted);
 // All but the one for which a file of root's must be laid out; its like is in `secrets`.
 emergent_provider::conformance_checks!(isolation, crate::conformance::subject;
     the_host_is_not_visible,

@@ -2,7 +2,7 @@
 
 use crate::support::{run, spec, subject};
 use emergent_provider::{NamedDemands, ProviderError, WorkspaceProvider};
-use emergent_types::{DiskEnforcement, Enforcement};
+use emergent_types::{DiskEnforcement, Enforcement, SnapshotId};
 
 /// Proves: CONSTRAINT-4
 #[tokio::test]
@@ -21,6 +21,20 @@ async fn what_a_request_names_is_refused_and_leaves_nothing() {
         }
     }
     assert_eq!(subject.provider.list().await.unwrap(), []);
+    subject.assert_nothing_left();
+}
+
+/// A folder cannot be held still, so no copy of one is promised.
+#[tokio::test]
+async fn no_copies_are_promised() {
+    let subject = subject();
+    assert!(!subject.provider.capabilities().await.snapshots);
+    let spec = spec();
+    subject.provider.create(&spec).await.unwrap();
+    let refused = subject.provider.snapshot(SnapshotId::generate(), &spec).await.unwrap_err();
+    assert!(matches!(refused, ProviderError::Unsupported { .. }), "{refused}");
+    assert_eq!(subject.provider.list_snapshots().await.unwrap(), []);
+    subject.provider.destroy(spec.id).await.unwrap();
     subject.assert_nothing_left();
 }
 

@@ -6,11 +6,12 @@
 //!
 //! ```ignore
 //! emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, edit, search, git, output, watch, terminal, tunnel,
-//!     transfer, streams, limits, isolation);
+//!     transfer, streams, stdio, snapshots, limits, usage, isolation);
 //! ```
 //!
 //! where `crate::subject` is an `async fn() -> Subject`. Every check becomes a test of its own.
 
+mod allocated;
 pub mod edit;
 pub mod exec;
 pub mod files;
@@ -20,11 +21,14 @@ pub mod lifecycle;
 pub mod limits;
 pub mod output;
 pub mod search;
+pub mod snapshots;
+pub mod stdio;
 pub mod streams;
 mod subject;
 pub mod terminal;
 pub mod transfer;
 pub mod tunnel;
+pub mod usage;
 pub mod watch;
 
 pub use subject::{Subject, TestSandbox};
@@ -152,9 +156,37 @@ macro_rules! conformance_part {
             stalled_readers_do_not_stall_others,
             a_flood_of_output_leaves_other_calls_alone,
             a_lost_stream_is_dialled_again,
+            who_is_alive_is_told_before_parting,
             a_wrong_key_is_refused,
             nothing_is_served_before_the_greeting,
             an_unknown_generation_is_refused);
+    };
+    (snapshots, $subject:path) => {
+        $crate::conformance_checks!(snapshots, $subject;
+            a_running_sandbox_is_copied_and_goes_on,
+            a_stopped_sandbox_is_copied,
+            a_restored_sandbox_is_another_one,
+            every_kind_of_file_is_restored,
+            a_copy_is_of_one_moment,
+            a_snapshot_outlives_its_sandbox,
+            a_snapshot_is_taken_once,
+            a_restore_loosens_nothing,
+            a_larger_disk_is_had,
+            snapshots_are_listed_and_deleted,
+            what_is_not_there_is_neither_copied_nor_restored,
+            a_cancelled_snapshot_can_be_deleted,
+            a_cancelled_restore_can_be_destroyed,
+            a_deletion_and_a_restore_do_not_disturb_each_other);
+    };
+    (stdio, $subject:path) => {
+        $crate::conformance_checks!(stdio, $subject;
+            requests_are_answered_one_by_one,
+            bytes_are_not_changed,
+            words_and_variables_are_data,
+            a_stalled_reader_stops_the_program,
+            a_signal_passes_what_nobody_reads,
+            a_dropped_program_is_ended_with_its_children,
+            what_cannot_be_started_is_told);
     };
     (limits, $subject:path) => {
         $crate::conformance_checks!(limits, $subject;
@@ -166,7 +198,15 @@ macro_rules! conformance_part {
             a_full_disk_leaves_the_old_content,
             a_full_disk_is_no_space_for_git_and_edit_too,
             a_fork_bomb_stays_inside,
-            cpu_time_is_throttled);
+            cpu_time_is_throttled,
+            limits_can_be_adjusted);
+    };
+    (usage, $subject:path) => {
+        $crate::conformance_checks!(usage, $subject;
+            a_busy_loop_takes_processor_time,
+            an_allocation_takes_memory,
+            what_is_written_takes_room,
+            a_stopped_sandbox_uses_nothing);
     };
     (isolation, $subject:path) => {
         $crate::conformance_checks!(isolation, $subject;
@@ -215,7 +255,10 @@ mod tests {
             ("tunnel", include_str!("tunnel.rs")),
             ("transfer", include_str!("transfer.rs")),
             ("streams", include_str!("streams.rs")),
+            ("snapshots", include_str!("snapshots.rs")),
+            ("stdio", include_str!("stdio.rs")),
             ("limits", include_str!("limits.rs")),
+            ("usage", include_str!("usage.rs")),
             ("isolation", include_str!("isolation.rs")),
         ] {
             let start = listing.find(&format!("conformance_checks!({part}, $subject;")).unwrap();

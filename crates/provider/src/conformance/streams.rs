@@ -8,6 +8,7 @@ use emergent_protocol::v1;
 use emergent_types::WorkspaceId;
 
 use super::Subject;
+use super::subject::eventually;
 
 /// Sixteen callers that read nothing do not slow a seventeenth down.
 pub async fn stalled_readers_do_not_stall_others(subject: &Subject) {
@@ -67,6 +68,19 @@ pub async fn a_lost_stream_is_dialled_again(subject: &Subject) {
         sandbox.client.disconnect().await;
         assert_eq!(sandbox.sh(&format!("echo {round}")).await, round.to_string());
     }
+}
+
+/// Whoever lets go of the stream knows before that nobody inside will miss it.
+pub async fn who_is_alive_is_told_before_parting(subject: &Subject) {
+    let sandbox = subject.sandbox().await;
+    let alive = async || sandbox.client.part(0).await.expect("answers").expect("is connected");
+    assert_eq!(alive().await, 0);
+    sandbox.sh("setsid sleep 600 > /dev/null 2>&1 & echo $! > pid").await;
+    assert_ne!(alive().await, 0, "a command has left something behind");
+    sandbox.sh("kill -9 $(cat pid)").await;
+    eventually("it is gone", async || alive().await == 0).await;
+    sandbox.client.disconnect().await;
+    assert_eq!(sandbox.client.part(0).await.expect("answers"), None, "nothing is dialled for this");
 }
 
 /// Another workspace's key opens nothing.

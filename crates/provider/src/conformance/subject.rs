@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,8 +12,9 @@ use emergent_agent_client::{
     AgentClient, AgentDialer, AgentKey, AgentStream, CommandSpec, DialError, ExecOptions, ExecOutcome,
     Greeting,
 };
-use emergent_types::{ByteSize, Cpu, IsolationLevel, NetworkMode, ResourceLimits, WorkspaceId};
+use emergent_types::{ByteSize, Cpu, IsolationLevel, NetworkMode, ResourceLimits, SnapshotId, WorkspaceId};
 
+use super::allocated::allocated_below;
 use crate::{NamedDemands, ProviderError, Sandbox, SandboxSpec, WorkspaceProvider};
 
 /// A provider under test.
@@ -26,7 +28,11 @@ pub struct Subject {
     pub limits: ResourceLimits,
     /// Whether root is the only account in a sandbox.
     pub one_account: bool,
+    /// Where each sandbox has a folder of its own, named after its id, with its disk and everything else that it
+    /// takes on the host's disks; `None` where its disk is not of the asked size.
+    pub folders: Option<PathBuf>,
     created: Mutex<Vec<WorkspaceId>>,
+    copied: Mutex<Vec<SnapshotId>>,
     // Kept so that folders and daemons of the test live as long as the subject.
     _keep: Box<dyn std::any::Any + Send + Sync>,
 }
@@ -50,7 +56,9 @@ impl Subject {
                 disk: ByteSize::from_mib(128),
             },
             one_account: false,
+            folders: None,
             created: Mutex::new(Vec::new()),
+            copied: Mutex::new(Vec::new()),
             _keep: Box::new(keep),
         }
     }
@@ -78,16 +86,46 @@ impl Subject {
             }
             let left = subject.provider.list().await.expect("list works");
             assert!(left.is_empty(), "left behind: {left:?}");
+            let left = subject.provider.list_snapshots().await.expect("list_snapshots works");
+            assert!(left.is_empty(), "left behind: {left:?}");
         });
+    }
+
+    /// As whoever owns it does: what fails for the moment is tried again.
+    async fn remove(&self, id: WorkspaceId) {
+        for _ in 0..10 {
+            match self.provider.destroy(id).await {
+                Ok(()) => return,
+                Err(error) => eprintln!("clean-up of {id}: {error}"),
+            }
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        }
     }
 
     async fn remove_all(&self) {
         let created: Vec<_> = std::mem::take(&mut *self.created.lock().expect("not poisoned"));
         for id in created {
-            if let Err(error) = self.provider.destroy(id).await {
-                eprintln!("clean-up of {id}: {error}");
+            self.remove(id).await;
+        }
+        let copied: Vec<_> = std::mem::take(&mut *self.copied.lock().expect("not poisoned"));
+        for id in copied {
+            if let Err(error) = self.provider.delete_snapshot(id).await {
+                eprintln!("clean-up of snapshot {id}: {error}");
             }
         }
+    }
+
+    /// A name for a snapshot, which will be cleaned up.
+    pub fn snapshot_id(&self) -> SnapshotId {
+        let id = SnapshotId::generate();
+        self.copied.lock().expect("not poisoned").push(id);
+        id
+    }
+
+    /// A running sandbox made from a snapshot to a specification.
+    pub async fn restored_with(&self, snapshot: SnapshotId, spec: SandboxSpec) -> TestSandbox {
+        let sandbox = self.provider.restore(snapshot, &spec).await.expect("restore works");
+        self.answering(spec, sandbox).await
     }
 
     /// Whether sandboxes have a root of their own, from an image: then what is theirs may have the names of
@@ -101,6 +139,13 @@ impl Subject {
         self.provider.capabilities().await.isolation > IsolationLevel::Container
     }
 
+    /// How many bytes a sandbox takes on the host's disks; `None` where nobody says where to look.
+    pub(crate) fn host_bytes(&self, id: WorkspaceId) -> Option<u64> {
+        let folder = self.folders.as_ref()?.join(id.to_string());
+        let taken = allocated_below(&folder);
+        Some(taken.unwrap_or_else(|error| panic!("{}: {error}", folder.display())))
+    }
+
     /// A specification with a new id, which will be cleaned up.
     pub fn spec(&self) -> SandboxSpec {
         let id = WorkspaceId::generate();
@@ -111,6 +156,7 @@ impl Subject {
             network: NetworkMode::Isolated,
             base_image: None,
             named: NamedDemands::default(),
+            volumes: Vec::new(),
             agent_key: AgentKey::derive(SECRET, id),
         }
     }
@@ -123,6 +169,10 @@ impl Subject {
     /// A running sandbox made to a specification.
     pub async fn sandbox_with(&self, spec: SandboxSpec) -> TestSandbox {
         let sandbox = self.provider.create(&spec).await.expect("create works");
+        self.answering(spec, sandbox).await
+    }
+
+    async fn answering(&self, spec: SandboxSpec, sandbox: Sandbox) -> TestSandbox {
         let client = self.client(&spec);
         client.greet().await.expect("the agent answers");
         let mut sandbox = TestSandbox { spec, sandbox, client, workspace_dir: String::new() };

@@ -7,6 +7,7 @@
 mod faults;
 mod provider;
 mod sandbox;
+mod snapshots;
 
 pub use faults::Fault;
 pub use provider::FakeProvider;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use emergent_agent::{Agent, Config};
 use emergent_agent_client::AgentStream;
+use emergent_types::ResourceLimits;
 use tempfile::TempDir;
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
@@ -23,6 +24,8 @@ pub(super) struct FakeSandbox {
 }
 
 struct Running {
+    /// What it would be limited to, if this were no fake.
+    limits: ResourceLimits,
     agent: Agent,
     connections: mpsc::UnboundedSender<io::Result<DuplexStream>>,
     server: JoinHandle<()>,
@@ -32,6 +35,11 @@ impl FakeSandbox {
     pub(super) fn make() -> io::Result<Self> {
         let folder = || tempfile::Builder::new().prefix("emergent-fake-").tempdir();
         Ok(Self { folder: folder()?, output: folder()?, running: None })
+    }
+
+    /// Where its files are.
+    pub(super) fn folder(&self) -> &std::path::Path {
+        self.folder.path()
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -55,7 +63,19 @@ impl FakeSandbox {
         let server = tokio::spawn(async move {
             let _ = serving.serve(incoming).await;
         });
-        self.running = Some(Running { agent, connections, server });
+        self.running = Some(Running { limits: spec.limits, agent, connections, server });
+    }
+
+    /// The limits of what runs.
+    pub(super) fn limits(&self) -> Option<ResourceLimits> {
+        self.running.as_ref().map(|running| running.limits)
+    }
+
+    /// Changes the limits of what runs, but for the disk's; says whether something does.
+    pub(super) fn adjust(&mut self, limits: ResourceLimits) -> bool {
+        let Some(running) = &mut self.running else { return false };
+        running.limits = ResourceLimits { disk: running.limits.disk, ..limits };
+        true
     }
 
     /// Ends everything that runs; the folder stays.

@@ -5,6 +5,7 @@
 //! ```text
 //! emergent-local-helper [--die-at STEP] --installation ID --workspace ID    the helper
 //! emergent-local-helper server DATA_DIR INSTALLATION WORKSPACE…             a server
+//! emergent-local-helper snapshot DATA_DIR INSTALLATION WORKSPACE SNAPSHOT   one that takes a copy
 //! emergent-local-helper init --listen-fd N …                                an agent
 //! ```
 
@@ -21,6 +22,9 @@ fn main() -> ExitCode {
         ["init", ..] => stand_in_agent::main(),
         ["server", data_dir, installation, ref workspaces @ ..] => {
             stand_in_server::main(data_dir, installation, workspaces)
+        }
+        ["snapshot", data_dir, installation, workspace, snapshot] => {
+            stand_in_server::take_snapshot(data_dir, installation, workspace, snapshot)
         }
         ["--die-at", step, ..] => helper::main_observed(|next| {
             if next.as_str() == step {

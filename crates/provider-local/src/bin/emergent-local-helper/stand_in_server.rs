@@ -1,4 +1,4 @@
-//! A server that makes sandboxes, says so, and then does nothing until it is killed.
+//! A server that makes sandboxes, says so, and then does nothing until it is killed; or one that takes a copy.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,8 +9,30 @@ use emergent_provider::{NamedDemands, SandboxSpec, WorkspaceProvider};
 use emergent_provider_local::{AgentSource, HelperCommand, LocalProvider, Options};
 use emergent_types::{ByteSize, Cpu, NetworkMode, ResourceLimits, WorkspaceId};
 
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
 pub(crate) fn main(data_dir: &str, installation: &str, workspaces: &[&str]) -> ExitCode {
-    match run(data_dir, installation, workspaces) {
+    finish(run(data_dir, installation, async |provider| {
+        for workspace in workspaces {
+            let spec = spec(workspace.parse()?);
+            provider.create(&spec).await?;
+            println!("{}", spec.id);
+            std::io::stdout().flush()?;
+        }
+        std::future::pending::<()>().await;
+        Ok(())
+    }))
+}
+
+pub(crate) fn take_snapshot(data_dir: &str, installation: &str, workspace: &str, snapshot: &str) -> ExitCode {
+    finish(run(data_dir, installation, async |provider| {
+        provider.snapshot(snapshot.parse()?, &spec(workspace.parse()?)).await?;
+        Ok(())
+    }))
+}
+
+fn finish(outcome: Outcome) -> ExitCode {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -19,7 +41,7 @@ pub(crate) fn main(data_dir: &str, installation: &str, workspaces: &[&str]) -> E
     }
 }
 
-fn run(data_dir: &str, installation: &str, workspaces: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
+fn run(data_dir: &str, installation: &str, work: impl AsyncFnOnce(&LocalProvider) -> Outcome) -> Outcome {
     let own_program = PathBuf::from("/proc/self/exe");
     let provider = LocalProvider::new(Options {
         data_dir: data_dir.into(),
@@ -28,27 +50,21 @@ fn run(data_dir: &str, installation: &str, workspaces: &[&str]) -> Result<(), Bo
         helper: HelperCommand { program: own_program, args: Vec::new() },
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        for workspace in workspaces {
-            let id: WorkspaceId = workspace.parse()?;
-            provider
-                .create(&SandboxSpec {
-                    id,
-                    limits: ResourceLimits {
-                        cpu: Cpu::from_millis(1000),
-                        memory: ByteSize::from_mib(64),
-                        disk: ByteSize::from_mib(32),
-                    },
-                    network: NetworkMode::Isolated,
-                    base_image: None,
-                    named: NamedDemands::default(),
-                    agent_key: AgentKey::derive(b"test", id),
-                })
-                .await?;
-            println!("{id}");
-            std::io::stdout().flush()?;
-        }
-        std::future::pending::<()>().await;
-        Ok(())
-    })
+    runtime.block_on(work(&provider))
+}
+
+fn spec(id: WorkspaceId) -> SandboxSpec {
+    SandboxSpec {
+        id,
+        limits: ResourceLimits {
+            cpu: Cpu::from_millis(1000),
+            memory: ByteSize::from_mib(64),
+            disk: ByteSize::from_mib(32),
+        },
+        network: NetworkMode::Isolated,
+        base_image: None,
+        named: NamedDemands::default(),
+        volumes: Vec::new(),
+        agent_key: AgentKey::derive(b"test", id),
+    }
 }

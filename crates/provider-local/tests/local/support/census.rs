@@ -43,7 +43,10 @@ pub(crate) fn census(installation: InstallationId, data_dir: &Path) -> Vec<Strin
         }
     }
     for entry in fs::read_dir(data_dir.join("local")).into_iter().flatten().flatten() {
-        if entry.file_name() != "templates" {
+        if entry.file_name() == "snapshots" {
+            let copies = fs::read_dir(entry.path()).into_iter().flatten().flatten();
+            found.extend(copies.map(|copy| format!("snapshot {}", copy.path().display())));
+        } else if entry.file_name() != "templates" {
             found.push(format!("state folder {}", entry.path().display()));
         }
     }

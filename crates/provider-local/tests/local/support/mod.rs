@@ -33,8 +33,14 @@ pub(crate) struct Subject {
 
 /// A provider with nothing in it yet.
 pub(crate) fn subject() -> Subject {
+    // Before the folder, which is then that account's.
     crate::account::take();
-    let data_dir = tempfile::tempdir().unwrap();
+    subject_in(tempfile::tempdir().unwrap())
+}
+
+/// The same in a folder that is there.
+pub(crate) fn subject_in(data_dir: tempfile::TempDir) -> Subject {
+    crate::account::take();
     let installation = InstallationId::generate();
     let provider = provider_in(data_dir.path().to_owned(), installation, &[]);
     Subject { provider, installation, data_dir }
@@ -147,6 +153,7 @@ pub(crate) fn spec_with(limits: ResourceLimits) -> SandboxSpec {
         network: NetworkMode::Isolated,
         base_image: None,
         named: NamedDemands::default(),
+        volumes: Vec::new(),
         agent_key: AgentKey::derive(b"test", id),
     }
 }
