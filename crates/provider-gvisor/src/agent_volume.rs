@@ -5,7 +5,6 @@
 //! own, and sandboxes that run keep theirs. It is filled through a container that is never
 //! started: Docker only copies into containers.
 
-use std::collections::HashMap;
 use std::io;
 
 use bollard::Docker;
@@ -41,6 +40,9 @@ pub(crate) struct AgentVolume {
     /// Whether it was seen to be whole. Locked while somebody looks.
     whole: Mutex<bool>,
 }
+
+/// One after the other.
+static FILLING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 impl AgentVolume {
     pub(crate) fn new(names: Names, program: &[u8]) -> Self {
@@ -81,6 +83,8 @@ impl AgentVolume {
     }
 
     async fn fill(&self, docker: &Docker, image: &str) -> Result<(), EngineError> {
+        // Two providers of one server have the same volume, and Docker does not copy a file twice at once.
+        let _alone = FILLING.lock().await;
         let mut labels = self.names.own_labels();
         labels.insert(ROLE.to_owned(), AGENT.to_owned());
         docker
@@ -128,8 +132,7 @@ impl AgentVolume {
     /// Removes volumes of earlier agents that no sandbox uses any more, and containers that were to
     /// fill one and stayed when a server was killed.
     pub(crate) async fn prune(&self, docker: &Docker) -> Result<(), EngineError> {
-        let mut filter: HashMap<String, Vec<String>> = self.names.filter(None);
-        filter.entry("label".to_owned()).or_default().push(format!("{ROLE}={AGENT}"));
+        let filter = self.names.role_filter(AGENT);
         crate::containers::remove_all(docker, &filter).await?;
         let listed = docker
             .list_volumes(Some(ListVolumesOptionsBuilder::new().filters(&filter).build()))

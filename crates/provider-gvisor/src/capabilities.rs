@@ -1,8 +1,10 @@
 //! What this provider can do here and now.
 
-use emergent_types::{ByteSize, Capabilities, Enforcement, FreeResources, LimitEnforcement, NetworkMode};
+use emergent_provider::free_on_this_host;
+use emergent_types::{Capabilities, Enforcement, FreeResources, LimitEnforcement, NetworkMode};
 
 use crate::disk::DiskKind;
+use crate::health::SeenEngine;
 use crate::host::Host;
 use crate::network::Offer;
 use crate::options::Runtime;
@@ -40,7 +42,7 @@ impl Host {
             isolation: self.options.runtime.isolation(),
             persistence: Some(disk.persistence()),
             suspend: true,
-            snapshots: false,
+            snapshots: true,
             warm_pool: true,
             networks: self.networks(),
             base_image: true,
@@ -50,13 +52,27 @@ impl Host {
                 pids: Enforcement::Enforced,
                 disk: disk.enforcement(),
             },
+            adjustable: self.adjustable(),
             platform_needs: needs.iter().map(|need| (*need).to_owned()).collect(),
+            runtime: self
+                .probe
+                .seen()
+                .and_then(|engine| engine.runsc)
+                .filter(|_| self.options.runtime == Runtime::Runsc),
             startup_ms: self.startup.summary(),
-            free: self.probe.seen().map(|engine| FreeResources {
-                cpus: engine.cpus,
-                memory: ByteSize::from_bytes(engine.memory_bytes),
-                disk: ByteSize::from_bytes(0),
-            }),
+            free: self.probe.seen().map(|engine| self.free(&engine, disk)),
         }
+    }
+
+    /// An engine on another host does not say what it has left.
+    fn free(&self, engine: &SeenEngine, disk: DiskKind) -> FreeResources {
+        if self.engine.address().socket().is_none() {
+            return FreeResources { cpus: engine.cpus, memory: None, disk: None };
+        }
+        let disks = match disk {
+            DiskKind::Layered => self.layout.disks(),
+            DiskKind::Volumes => engine.folder.clone(),
+        };
+        FreeResources { cpus: engine.cpus, ..free_on_this_host(&disks) }
     }
 }

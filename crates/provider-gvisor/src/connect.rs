@@ -25,7 +25,10 @@ impl Host {
         let relay = [agent_volume::PROGRAM, "relay", SOCKET].map(str::to_owned).to_vec();
         let started = self.exec(&docker, id, relay).await;
         match started.map_err(self.docker_step(Operation::Connect, id, "relay"))? {
-            Some((output, input)) => Ok(Box::new(ProcessStream::new(output, input, self.streams.ended(id)))),
+            Some((output, input)) => {
+                let stream = ProcessStream::new(output, input, self.streams.ended(id));
+                Ok(Box::new(stream.over(self.streams.relay(id))))
+            }
             None => {
                 let kept = self.has_disk(&docker, id).await;
                 Err(match kept.map_err(self.docker_step(Operation::Connect, id, "look for its volume"))? {

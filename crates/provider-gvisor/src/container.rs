@@ -21,7 +21,7 @@ pub(crate) const SOCKET: &str = "/run/emergent/agent.sock";
 
 /// What installing packages, switching accounts and serving on low ports need; the same as the
 /// agent leaves root with elsewhere.
-const CAPABILITIES: [&str; 9] = [
+pub(crate) const CAPABILITIES: [&str; 9] = [
     "CHOWN",
     "DAC_OVERRIDE",
     "FOWNER",
@@ -42,7 +42,7 @@ const SENTRY_BYTES_PER_PROCESS: u64 = 256 << 10;
 
 /// Threads of the host's that gVisor needs for what runs inside; with too few of them its kernel
 /// panics. It takes one or two for each process.
-const SENTRY_THREADS: i64 = 16 << 10;
+pub(crate) const SENTRY_THREADS: i64 = 16 << 10;
 
 /// What a sandbox's container is made with.
 pub(crate) struct Plan<'a> {
@@ -51,6 +51,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) labels: HashMap<String, String>,
     /// By the hash of its content.
     pub(crate) image: String,
+    /// Variables that the workspace's image sets and that one does not, where Docker has lost the first.
+    pub(crate) environment: Vec<String>,
     /// The agent, and everything that can be written to.
     pub(crate) mounts: Vec<Mount>,
     /// Whether the image itself cannot be written to: everything that can is among the mounts.
@@ -74,6 +76,7 @@ impl Plan<'_> {
             // Whoever the image would be: the agent switches accounts itself.
             user: Some("0:0".to_owned()),
             image: Some(self.image),
+            env: Some(self.environment),
             entrypoint: Some(vec![agent_volume::PROGRAM.to_owned()]),
             cmd: Some(agent_arguments(self.runtime, limits, &nameservers)),
             working_dir: Some("/".to_owned()),
@@ -117,14 +120,7 @@ impl Plan<'_> {
 }
 
 fn resources(runtime: Runtime, limits: ResourceLimits, host_cpus: u32) -> HostConfig {
-    let memory = match runtime {
-        Runtime::Runsc => {
-            let per_process = process_limit(runtime, limits) * SENTRY_BYTES_PER_PROCESS;
-            limits.memory.bytes().saturating_add(SENTRY_BYTES + per_process)
-        }
-        Runtime::Default => limits.memory.bytes(),
-    };
-    let memory = i64::try_from(memory).ok();
+    let memory = i64::try_from(memory_wall(runtime, limits)).ok();
     let millis = i64::from(limits.cpu.millis());
     let base = HostConfig {
         memory,
@@ -144,6 +140,17 @@ fn resources(runtime: Runtime, limits: ResourceLimits, host_cpus: u32) -> HostCo
     }
 }
 
+/// What its control group may use of the host's memory.
+pub(crate) fn memory_wall(runtime: Runtime, limits: ResourceLimits) -> u64 {
+    match runtime {
+        Runtime::Runsc => {
+            let per_process = process_limit(runtime, limits) * SENTRY_BYTES_PER_PROCESS;
+            limits.memory.bytes().saturating_add(SENTRY_BYTES + per_process)
+        }
+        Runtime::Default => limits.memory.bytes(),
+    }
+}
+
 /// One process per 256 KiB of memory, within reason, as on the embedded provider. Under gVisor a
 /// process costs more: one per MiB.
 fn process_limit(runtime: Runtime, limits: ResourceLimits) -> u64 {
@@ -154,7 +161,7 @@ fn process_limit(runtime: Runtime, limits: ResourceLimits) -> u64 {
 }
 
 /// Memory: a half and an eighth of the limit; `/dev/shm` has a quarter.
-fn tmpfs(limits: ResourceLimits) -> HashMap<String, String> {
+pub(crate) fn tmpfs(limits: ResourceLimits) -> HashMap<String, String> {
     [
         ("/tmp", format!("exec,mode=1777,size={}", share(limits, 2))),
         ("/run", format!("exec,mode=755,size={}", share(limits, 8))),
@@ -163,12 +170,16 @@ fn tmpfs(limits: ResourceLimits) -> HashMap<String, String> {
     .into()
 }
 
-fn share(limits: ResourceLimits, part: u64) -> i64 {
+pub(crate) fn share(limits: ResourceLimits, part: u64) -> i64 {
     i64::try_from(limits.memory.bytes() / part).unwrap_or(i64::MAX)
 }
 
-fn agent_arguments(runtime: Runtime, limits: ResourceLimits, nameservers: &[IpAddr]) -> Vec<String> {
-    // Docker starts it with what the image's author has set.
+pub(crate) fn agent_arguments(
+    runtime: Runtime,
+    limits: ResourceLimits,
+    nameservers: &[IpAddr],
+) -> Vec<String> {
+    // It is started with what the image's author has set.
     let fixed = ["init", "--listen", SOCKET, "--workspace", WORKSPACE, "--stdio", "--image-environment"];
     let mut arguments: Vec<String> = fixed.map(str::to_owned).into();
     for address in nameservers {

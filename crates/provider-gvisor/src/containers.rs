@@ -1,6 +1,7 @@
 //! Containers of this provider: what there is, and how it is removed.
 
 use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
 
 use bollard::Docker;
 use bollard::models::{ContainerInspectResponse, ContainerState, ContainerStateStatusEnum};
@@ -82,7 +83,7 @@ pub(crate) async fn remove(docker: &Docker, name: &str) -> Result<(), EngineErro
 
 /// Docker refuses a second removal while the first is under way.
 async fn wait_until_gone(docker: &Docker, name: &str, refusal: EngineError) -> Result<(), EngineError> {
-    const PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+    const PAUSE: Duration = Duration::from_millis(50);
     const TRIES: usize = 200;
     for _ in 0..TRIES {
         if look(docker, name).await?.is_none() {
@@ -106,6 +107,7 @@ pub(crate) async fn list(
             Some(Listed {
                 id: container.id?,
                 labels: container.labels.unwrap_or_default(),
+                created: container.created,
                 condition: Condition::named(container.state.map(|state| state.to_string())?.as_str()),
             })
         })
@@ -118,6 +120,23 @@ pub(crate) struct Listed {
     pub(crate) id: String,
     pub(crate) labels: HashMap<String, String>,
     pub(crate) condition: Condition,
+    /// When it was made, in the engine's seconds.
+    created: Option<i64>,
+}
+
+impl Listed {
+    /// Whether it was made so long ago and never started. One that runs is not judged by its age: the engine may
+    /// have another clock.
+    fn is_forgotten(&self, age: Duration) -> bool {
+        self.condition == Condition::Unfinished && is_older(self.created, age)
+    }
+}
+
+/// Whether that second of Docker's is so long ago. What has no time is new.
+pub(crate) fn is_older(created: Option<i64>, age: Duration) -> bool {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let Some(created) = created.and_then(|seconds| u64::try_from(seconds).ok()) else { return false };
+    now.saturating_sub(Duration::from_secs(created)) > age
 }
 
 /// Removes every container that a filter finds.
@@ -129,4 +148,51 @@ pub(crate) async fn remove_all(
         remove(docker, &container.id).await?;
     }
     Ok(())
+}
+
+/// Removes those that a filter finds and that were made so long ago and never started: whoever was about to do
+/// something with them has been cut off.
+pub(crate) async fn remove_forgotten(
+    docker: &Docker,
+    filter: &HashMap<String, Vec<String>>,
+    age: Duration,
+) -> Result<(), EngineError> {
+    for container in list(docker, filter).await? {
+        if container.is_forgotten(age) {
+            remove(docker, &container.id).await?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AGE: Duration = Duration::from_secs(300);
+
+    #[test]
+    fn what_has_no_time_is_new() {
+        assert!(is_older(Some(1), AGE) && !is_older(None, AGE) && !is_older(Some(i64::MAX), AGE));
+    }
+
+    #[test]
+    fn only_what_is_old_and_was_never_started_is_forgotten() {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        let check = |state: &str, seconds_ago: u64, expect: bool| {
+            let created = i64::try_from(now - seconds_ago).unwrap();
+            let listed = Listed {
+                id: "one".to_owned(),
+                labels: HashMap::new(),
+                condition: Condition::named(state),
+                created: Some(created),
+            };
+            assert_eq!(listed.is_forgotten(AGE), expect, "{state}, {seconds_ago} s ago");
+        };
+        check("created", 400, true);
+        check("created", 200, false);
+        for state in ["running", "paused", "exited"] {
+            check(state, 400, false);
+        }
+    }
 }

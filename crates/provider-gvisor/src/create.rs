@@ -11,10 +11,10 @@ use std::time::Instant;
 
 use bollard::Docker;
 use emergent_provider::{Operation, ProviderError, Sandbox, SandboxSpec};
-use emergent_types::ByteSize;
+use emergent_types::{ByteSize, ProviderKind, ResourceLimits};
 
 use crate::containers::{self, Condition};
-use crate::disk::DiskKind;
+use crate::disk::{DiskKind, ReadyDisk};
 use crate::engine::EngineError;
 use crate::host::Host;
 use crate::image::{ChosenImage, ImageError, PresentImage};
@@ -39,8 +39,7 @@ impl Host {
             containers::look(&docker, &name).await.map_err(failed("look for its container"))?
         {
             if seen.condition == Condition::Running {
-                let disk = self.disk_kind(&docker, spec.id).await.map_err(failed("look for its volume"))?;
-                return Ok(self.describe(spec, disk.unwrap_or(DiskKind::Volumes)));
+                return self.describe_running(&docker, Operation::Create, spec).await;
             }
             self.remove_everything(&docker, Operation::Create, spec.id).await?;
         }
@@ -71,30 +70,37 @@ impl Host {
         disk: DiskKind,
     ) -> Result<Sandbox, ProviderError> {
         let disk = self.make_disk(docker, spec, image, disk).await?;
-        let kind = disk.kind;
-        let plan = self.plan(docker, Operation::Create, spec, disk).await?;
-        self.launch(docker, Operation::Create, plan).await?;
-        Ok(self.describe(spec, kind))
+        self.start_around(docker, Operation::Create, spec, disk).await
+    }
+
+    /// Starts a sandbox on a disk that is there.
+    pub(crate) async fn start_around(
+        &self,
+        docker: &Docker,
+        operation: Operation,
+        spec: &SandboxSpec,
+        disk: ReadyDisk,
+    ) -> Result<Sandbox, ProviderError> {
+        let (kind, defaults) = (disk.kind, disk.image.settings.defaults.clone());
+        // On the heap: much may have to be looked at for it.
+        let plan = Box::pin(self.plan(docker, operation, spec, disk)).await?;
+        self.launch(docker, operation, plan).await?;
+        Ok(self.describe(spec, kind, defaults))
     }
 
     /// Refuses what a request names and cannot be kept to.
     fn check_enforceable(&self, spec: &SandboxSpec, means: &Means) -> Result<(), ProviderError> {
-        let refuse =
-            |what, reason: String| Err(ProviderError::NotEnforceable { provider: self.kind(), what, reason });
-        if spec.limits.memory < MIN_MEMORY {
-            return refuse("memory", format!("{} is below the least of {MIN_MEMORY}", spec.limits.memory));
-        }
-        if spec.limits.disk < MIN_DISK {
-            return refuse("disk", format!("{} is below the least of {MIN_DISK}", spec.limits.disk));
-        }
-        if spec.limits.disk > MAX_DISK {
-            return refuse("disk", format!("{} is above the greatest of {MAX_DISK}", spec.limits.disk));
-        }
+        check_sizes(self.kind(), spec.limits)?;
         // What is only watched can be overrun.
         match &means.why_volumes {
-            Some(why) if spec.named.disk => refuse("disk", format!("its use can only be watched: {why}")),
+            Some(why) if spec.named.disk => Err(self.only_watched(why)),
             _ => Ok(()),
         }
+    }
+
+    pub(crate) fn only_watched(&self, why: &str) -> ProviderError {
+        let reason = format!("its use can only be watched: {why}");
+        ProviderError::NotEnforceable { provider: self.kind(), what: "disk", reason }
     }
 
     /// The image that a request wants.
@@ -116,4 +122,19 @@ impl Host {
             ImageError::Engine(error) => self.docker_step(Operation::Create, spec.id, "image")(error),
         })
     }
+}
+
+/// Refuses sizes that no sandbox can have.
+pub(crate) fn check_sizes(provider: ProviderKind, limits: ResourceLimits) -> Result<(), ProviderError> {
+    let refuse = |what, reason: String| Err(ProviderError::NotEnforceable { provider, what, reason });
+    if limits.memory < MIN_MEMORY {
+        return refuse("memory", format!("{} is below the least of {MIN_MEMORY}", limits.memory));
+    }
+    if limits.disk < MIN_DISK {
+        return refuse("disk", format!("{} is below the least of {MIN_DISK}", limits.disk));
+    }
+    if limits.disk > MAX_DISK {
+        return refuse("disk", format!("{} is above the greatest of {MAX_DISK}", limits.disk));
+    }
+    Ok(())
 }

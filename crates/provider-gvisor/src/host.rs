@@ -1,7 +1,7 @@
 //! What all operations share. Their code is in the files named after them.
 
 use bollard::Docker;
-use emergent_provider::{Operation, ProviderError, StartupTimes};
+use emergent_provider::{Operation, ProviderError, SnapshotTurns, StartupTimes};
 use emergent_types::{ProviderKind, WorkspaceId};
 
 use crate::agent_volume::AgentVolume;
@@ -13,6 +13,8 @@ use crate::means::Trial;
 use crate::names::Names;
 use crate::network::Internet;
 use crate::options::Options;
+use crate::remains::Remains;
+use crate::stream::ProcessStream;
 use crate::streams::Streams;
 
 pub(crate) struct Host {
@@ -22,13 +24,17 @@ pub(crate) struct Host {
     pub(crate) agent: AgentVolume,
     pub(crate) images: Images,
     pub(crate) tidying: Tidying,
-    pub(crate) streams: Streams,
+    pub(crate) streams: Streams<ProcessStream>,
     pub(crate) startup: StartupTimes,
     pub(crate) probe: Probe,
     pub(crate) trial: Trial,
+    pub(crate) remains: Remains,
     pub(crate) layout: Layout,
     pub(crate) roots: Roots,
     pub(crate) internet: Internet,
+    pub(crate) snapshots: SnapshotTurns,
+    /// One change of the volumes with names at a time.
+    pub(crate) volumes: tokio::sync::Mutex<()>,
 }
 
 impl Host {
@@ -40,7 +46,10 @@ impl Host {
             roots: Roots::new(layout.images()),
             layout,
             trial: Trial::default(),
+            remains: Remains::default(),
             internet: Internet::default(),
+            snapshots: SnapshotTurns::default(),
+            volumes: tokio::sync::Mutex::default(),
             engine: Engine::new(options.engine.clone()),
             agent: AgentVolume::new(names, &options.agent),
             images: Images::default(),

@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use bollard::Docker;
+use bollard::models::Mount;
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, StartContainerOptions,
 };
@@ -129,7 +130,11 @@ impl Host {
             }
         };
         let mut mounts = vec![self.agent.mount()];
-        mounts.extend(disk.mounts);
+        let volumes = self.named_volumes(docker, operation, spec, disk.kind).await?;
+        // A folder of the disk's in whose place there is a volume is not bound.
+        let is_taken = |mount: &Mount| volumes.iter().any(|volume| volume.target == mount.target);
+        mounts.extend(disk.mounts.into_iter().filter(|mount| !is_taken(mount)));
+        mounts.extend(volumes);
         if let (Some(connection), DiskKind::Layered) = (&connection, disk.kind) {
             mounts.push(self.resolver_file(operation, spec.id, &connection.nameservers).await?);
         }
@@ -137,7 +142,8 @@ impl Host {
             spec,
             runtime: self.options.runtime,
             labels: self.names.labels(spec.id),
-            image: disk.image,
+            image: disk.image.id,
+            environment: disk.image.environment,
             mounts,
             read_only: disk.kind == DiskKind::Layered,
             connection,

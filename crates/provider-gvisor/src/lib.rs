@@ -10,7 +10,10 @@
 //! ```
 //!
 //! No `exec` per tool call: a call is a message on the open stream.
+//!
+//! Where there is no Docker, [`DirectProvider`] drives `runsc` itself ([`direct`]).
 
+mod adjust;
 mod agent_volume;
 mod capabilities;
 mod connect;
@@ -18,6 +21,7 @@ mod container;
 mod containers;
 mod create;
 mod describe;
+mod direct;
 mod disk;
 mod engine;
 mod health;
@@ -26,16 +30,27 @@ mod image;
 mod launch;
 mod list;
 mod means;
+mod named_volumes;
 mod names;
 mod network;
 mod options;
 mod provider;
+mod remains;
 mod remove;
 mod report;
 mod resume;
+mod runsc;
+mod snapshot;
 mod stream;
 mod streams;
+mod turns;
+mod usage;
+mod volume_disks;
 
+pub use direct::{
+    DirectImages, DirectOptions, DirectProvider, GvisorWay, PutError, RunscReport, docker_was_used,
+    find_runsc, network_id, way_in_use,
+};
 pub use engine::EngineAddress;
 pub use image::{EngineImages, ImportError, ImportedImage};
 pub use options::{DEFAULT_IMAGE, Options, Runtime};

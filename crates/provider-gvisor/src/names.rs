@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use emergent_types::{InstallationId, ProviderKind, WorkspaceId};
+use emergent_provider::VolumeName;
+use emergent_types::{InstallationId, ProviderKind, SnapshotId, WorkspaceId};
 
 /// Whose a container or volume is.
 pub(crate) const INSTALLATION: &str = "emergent.installation";
@@ -19,6 +20,16 @@ pub(crate) const IMAGE: &str = "emergent.image";
 pub(crate) const DISK: &str = "emergent.disk";
 /// How large it is.
 pub(crate) const DISK_BYTES: &str = "emergent.disk-bytes";
+/// Which volume of the installation's it is.
+pub(crate) const VOLUME: &str = "emergent.volume";
+/// Of which snapshot something is.
+pub(crate) const SNAPSHOT: &str = "emergent.snapshot";
+/// Of which workspace's disk a snapshot is. Not the label of what is that workspace's: it outlives it.
+pub(crate) const SNAPSHOT_OF: &str = "emergent.snapshot-of";
+/// Which level that workspace had.
+pub(crate) const ISOLATION: &str = "emergent.isolation";
+/// What it could reach.
+pub(crate) const NETWORK: &str = "emergent.network";
 
 /// Names of one provider of one installation.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +59,21 @@ impl Names {
         format!("agent-home-{id}")
     }
 
+    /// A volume of the installation's.
+    pub(crate) fn named_volume(&self, volume: &VolumeName) -> String {
+        format!("emergent-volume-{}-{}-{volume}", self.installation.short(), self.provider)
+    }
+
+    /// The volume that says that a snapshot is whole.
+    pub(crate) fn snapshot_mark(&self, id: SnapshotId) -> String {
+        format!("agent-snapshot-{id}")
+    }
+
+    /// A volume with a part of a snapshot.
+    pub(crate) fn snapshot_volume(&self, id: SnapshotId, part: &str) -> String {
+        format!("agent-snapshot-{id}-{part}")
+    }
+
     /// The volume that holds an agent's program, by the program's hash.
     pub(crate) fn agent_volume(&self, hash: &str) -> String {
         format!("emergent-agent-{}-{}", self.installation.short(), hash.get(..16).unwrap_or(hash))
@@ -70,6 +96,20 @@ impl Names {
         let mut labels = self.own_labels();
         labels.insert(WORKSPACE.to_owned(), id.to_string());
         labels
+    }
+
+    /// Finds what is for one thing and no workspace's.
+    pub(crate) fn role_filter(&self, role: &str) -> HashMap<String, Vec<String>> {
+        let mut filter = self.filter(None);
+        filter.entry("label".to_owned()).or_default().push(format!("{ROLE}={role}"));
+        filter
+    }
+
+    /// Finds what is of one snapshot.
+    pub(crate) fn snapshot_filter(&self, id: SnapshotId) -> HashMap<String, Vec<String>> {
+        let mut filter = self.filter(None);
+        filter.entry("label".to_owned()).or_default().push(format!("{SNAPSHOT}={id}"));
+        filter
     }
 
     /// Finds what is this provider's; with an id, what is that workspace's.

@@ -4,30 +4,31 @@
 //! goes away, and operations on one workspace wait for each other. What a cancelled create leaves is
 //! therefore a whole sandbox or none, and the next destroy removes it.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use emergent_agent_client::AgentStream;
 use emergent_provider::{
-    DiskUse, Health, ObservedSandbox, Operation, ProviderError, Sandbox, SandboxSpec, WorkspaceProvider,
+    DiskUse, Health, ObservedSandbox, ObservedSnapshot, Operation, ProviderError, Sandbox, SandboxSpec,
+    Snapshot, Usage, VolumeName, WorkspaceProvider,
 };
-use emergent_types::{Capabilities, NetworkMode, ProviderKind, WorkspaceId};
+use emergent_types::{Capabilities, NetworkMode, ProviderKind, SnapshotId, WorkspaceId};
 
 use crate::host::Host;
 use crate::options::Options;
+use crate::turns::Turns;
 
 /// Sandboxes in Docker's containers, under gVisor or Docker's own runtime.
 pub struct GvisorProvider {
     host: Arc<Host>,
-    turns: Mutex<HashMap<WorkspaceId, Arc<tokio::sync::Mutex<()>>>>,
+    turns: Turns,
 }
 
 impl GvisorProvider {
     /// A provider that has touched nothing yet: Docker is looked for when something is asked, and
     /// [`health`](WorkspaceProvider::health) says what is missing.
     pub fn new(options: Options) -> Self {
-        Self { host: Arc::new(Host::new(options)), turns: Mutex::default() }
+        Self { host: Arc::new(Host::new(options)), turns: Turns::default() }
     }
 
     /// Does the work to its end, after all earlier work for the same workspace.
@@ -41,18 +42,7 @@ impl GvisorProvider {
         T: Send + 'static,
         F: Future<Output = Result<T, ProviderError>> + Send + 'static,
     {
-        let turn =
-            Arc::clone(self.turns.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default());
-        let work = work(Arc::clone(&self.host));
-        let task = tokio::spawn(async move {
-            let _turn = turn.lock().await;
-            work.await
-        });
-        let result = task.await;
-        self.turns
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|_, turn| Arc::strong_count(turn) > 1);
+        let result = self.turns.take(id, work(Arc::clone(&self.host))).await;
         result.unwrap_or_else(|panic| Err(self.host.step(operation, id, "task", panic)))
     }
 }
@@ -75,13 +65,18 @@ impl WorkspaceProvider for GvisorProvider {
         let health = self.host.health().await;
         if health.is_healthy() {
             Host::tidy_when_due(&self.host);
+            Host::reconsider_when_due(&self.host);
         }
         health
     }
 
     async fn create(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
         let spec = spec.clone();
-        self.in_turn(Operation::Create, spec.id, async move |host: Arc<Host>| host.create(&spec).await).await
+        self.in_turn(Operation::Create, spec.id, async move |host: Arc<Host>| {
+            // Large: it is made where it stays.
+            Box::pin(host.create(&spec)).await
+        })
+        .await
     }
 
     async fn destroy(&self, id: WorkspaceId) -> Result<(), ProviderError> {
@@ -93,16 +88,30 @@ impl WorkspaceProvider for GvisorProvider {
     }
 
     async fn suspend(&self, id: WorkspaceId) -> Result<(), ProviderError> {
-        self.in_turn(Operation::Suspend, id, async move |host: Arc<Host>| host.suspend(id).await).await
+        let work = async move |host: Arc<Host>| Box::pin(host.suspend(id)).await;
+        self.in_turn(Operation::Suspend, id, work).await
     }
 
     async fn resume(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
         let spec = spec.clone();
-        self.in_turn(Operation::Resume, spec.id, async move |host: Arc<Host>| host.resume(&spec).await).await
+        self.in_turn(Operation::Resume, spec.id, async move |host: Arc<Host>| {
+            Box::pin(host.resume(&spec)).await
+        })
+        .await
+    }
+
+    async fn adjust(&self, spec: &SandboxSpec) -> Result<(), ProviderError> {
+        let (id, spec) = (spec.id, spec.clone());
+        let work = async move |host: Arc<Host>| Box::pin(host.adjust(&spec)).await;
+        self.in_turn(Operation::Adjust, id, work).await
     }
 
     async fn connect(&self, id: WorkspaceId) -> Result<AgentStream, ProviderError> {
         self.host.connect(id).await
+    }
+
+    fn has_costly_streams(&self, id: WorkspaceId) -> bool {
+        self.host.streams.has_relays(id)
     }
 
     async fn disk_use(&self, id: WorkspaceId) -> Result<Option<DiskUse>, ProviderError> {
@@ -110,8 +119,48 @@ impl WorkspaceProvider for GvisorProvider {
         self.host.disk_use(id).await
     }
 
+    async fn usage(&self, id: WorkspaceId) -> Result<Option<Usage>, ProviderError> {
+        // Takes no turn either.
+        self.host.usage(id).await.map(Some)
+    }
+
     async fn ended_for_want_of_memory(&self, id: WorkspaceId) -> bool {
         self.host.ended_for_want_of_memory(id).await
+    }
+
+    async fn snapshot(&self, snapshot: SnapshotId, spec: &SandboxSpec) -> Result<Snapshot, ProviderError> {
+        let (id, spec) = (spec.id, spec.clone());
+        let turn = self.host.snapshots.to_change(snapshot).await;
+        let work = async move |host: Arc<Host>| host.snapshot(turn, snapshot, &spec).await;
+        self.in_turn(Operation::Snapshot, id, work).await
+    }
+
+    async fn restore(&self, snapshot: SnapshotId, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
+        let (id, spec) = (spec.id, spec.clone());
+        let turn = self.host.snapshots.to_use(snapshot).await;
+        let work = async move |host: Arc<Host>| host.restore(turn, snapshot, &spec).await;
+        self.in_turn(Operation::Restore, id, work).await
+    }
+
+    async fn delete_snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {
+        let host = Arc::clone(&self.host);
+        let turn = host.snapshots.to_change(snapshot).await;
+        let deleted = tokio::spawn(async move { host.delete_snapshot(turn, snapshot).await }).await;
+        deleted.unwrap_or_else(|panic| Err(self.host.snapshot_step(snapshot, "task", panic)))
+    }
+
+    async fn list_snapshots(&self) -> Result<Vec<ObservedSnapshot>, ProviderError> {
+        self.host.list_snapshots().await
+    }
+
+    async fn remove_volume(&self, volume: &VolumeName) -> Result<(), ProviderError> {
+        let (host, name) = (Arc::clone(&self.host), volume.clone());
+        let removed = tokio::spawn(async move { host.remove_volume(&name).await }).await;
+        removed.unwrap_or_else(|panic| Err(self.host.volume_step(volume, "task", panic)))
+    }
+
+    async fn list_volumes(&self) -> Result<Vec<VolumeName>, ProviderError> {
+        self.host.list_volumes().await
     }
 
     async fn list(&self) -> Result<Vec<ObservedSandbox>, ProviderError> {

@@ -14,6 +14,8 @@ use futures::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
+use crate::streams::Relay;
+
 /// What comes out, piece by piece.
 pub(crate) type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>;
 pub(crate) type Input = Pin<Box<dyn AsyncWrite + Send>>;
@@ -25,6 +27,7 @@ pub(crate) struct ProcessStream {
     /// Read and not yet asked for.
     pending: Bytes,
     sandbox_ended: Pin<Box<WaitForCancellationFutureOwned>>,
+    _relay: Option<Relay>,
 }
 
 impl ProcessStream {
@@ -34,7 +37,13 @@ impl ProcessStream {
             input,
             pending: Bytes::new(),
             sandbox_ended: Box::pin(sandbox_ended.cancelled_owned()),
+            _relay: None,
         }
+    }
+
+    /// The same, counted as running over a relay.
+    pub(crate) fn over(self, relay: Relay) -> Self {
+        Self { _relay: Some(relay), ..self }
     }
 
     /// Waits for the first byte and keeps it. `false` when the process ended without one.

@@ -8,21 +8,41 @@ use std::time::Duration;
 use emergent_types::WorkspaceId;
 use tokio_util::sync::CancellationToken;
 
-use crate::stream::ProcessStream;
-
 /// Streams by sandbox. Cheap to clone.
-#[derive(Clone, Default)]
-pub(crate) struct Streams {
-    sandboxes: Arc<Mutex<HashMap<WorkspaceId, Entry>>>,
+pub(crate) struct Streams<S> {
+    sandboxes: Arc<Mutex<HashMap<WorkspaceId, Entry<S>>>>,
 }
 
-#[derive(Default)]
-struct Entry {
+struct Entry<S> {
     ended: CancellationToken,
-    first: Option<ProcessStream>,
+    first: Option<S>,
+    /// Every relay has a clone while its stream is open.
+    relays: Relay,
 }
 
-impl Streams {
+/// What a stream holds that runs over a relay: a process of the host's for as long as it is open, some
+/// 20 MB with `runsc exec`. The first connection has none.
+pub(crate) type Relay = Arc<()>;
+
+impl<S> Default for Streams<S> {
+    fn default() -> Self {
+        Self { sandboxes: Arc::default() }
+    }
+}
+
+impl<S> Clone for Streams<S> {
+    fn clone(&self) -> Self {
+        Self { sandboxes: Arc::clone(&self.sandboxes) }
+    }
+}
+
+impl<S> Default for Entry<S> {
+    fn default() -> Self {
+        Self { ended: CancellationToken::new(), first: None, relays: Relay::default() }
+    }
+}
+
+impl<S: Send + 'static> Streams<S> {
     /// A sandbox is being started; streams of an earlier run end.
     pub(crate) fn begin(&self, id: WorkspaceId) -> CancellationToken {
         self.end(id);
@@ -35,7 +55,7 @@ impl Streams {
     }
 
     /// Keeps a first connection for a while: one that nobody wants holds memory on both sides.
-    pub(crate) fn keep_first(&self, id: WorkspaceId, stream: ProcessStream, kept: Duration) {
+    pub(crate) fn keep_first(&self, id: WorkspaceId, stream: S, kept: Duration) {
         let ended = {
             let mut sandboxes = self.lock();
             let entry = sandboxes.entry(id).or_default();
@@ -51,8 +71,18 @@ impl Streams {
         });
     }
 
+    /// For a stream that runs over a relay.
+    pub(crate) fn relay(&self, id: WorkspaceId) -> Relay {
+        self.lock().entry(id).or_default().relays.clone()
+    }
+
+    /// Whether a stream is open that runs over a relay.
+    pub(crate) fn has_relays(&self, id: WorkspaceId) -> bool {
+        self.lock().get(&id).is_some_and(|entry| Arc::strong_count(&entry.relays) > 1)
+    }
+
     /// The first connection, if nobody has had it.
-    pub(crate) fn take_first(&self, id: WorkspaceId) -> Option<ProcessStream> {
+    pub(crate) fn take_first(&self, id: WorkspaceId) -> Option<S> {
         self.lock().get_mut(&id)?.first.take()
     }
 
@@ -63,7 +93,7 @@ impl Streams {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Entry<S>>> {
         self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

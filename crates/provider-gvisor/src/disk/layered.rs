@@ -4,6 +4,8 @@
 //!  data folder/containers/
 //!    images/<hash>/         an image's root, unpacked once: the lower layer of all its workspaces
 //!    templates/             formatted disks, one per size
+//!    snapshots/<provider>/  copies of disks
+//!    volumes/<provider>/    volumes with names
 //!    <provider>/<id>/       disk.img, disk/, root/ ─► bound into the container, folder by folder
 //!                           resolv.conf ─► likewise
 //! ```
@@ -22,6 +24,9 @@ use emergent_types::{ProviderKind, WorkspaceId};
 use super::{DiskKind, volume_mount};
 use crate::container::WORKSPACE;
 use crate::host::Host;
+use crate::image::ImageSettings;
+use crate::snapshot::SnapshotFiles;
+use crate::volume_disks::VolumeDisks;
 
 /// How long another process may take to unpack an image, and how often that is looked at.
 const UNPACK_LIMIT: Duration = Duration::from_secs(300);
@@ -50,16 +55,49 @@ impl Layout {
         self.base.join("images")
     }
 
-    fn templates(&self) -> PathBuf {
+    pub(crate) fn templates(&self) -> PathBuf {
         self.base.join("templates")
     }
 
-    fn disks(&self) -> PathBuf {
+    pub(crate) fn disks(&self) -> PathBuf {
         self.base.join(self.provider.as_str())
     }
 
-    fn disk(&self, id: WorkspaceId) -> PathBuf {
+    pub(crate) fn disk(&self, id: WorkspaceId) -> PathBuf {
         self.disks().join(id.to_string())
+    }
+
+    /// Makes the folder that disks are in.
+    pub(crate) fn make_disks(&self) -> Result<(), DiskError> {
+        let disks = self.disks();
+        std::fs::create_dir_all(&disks).map_err(|error| DiskError::Step {
+            step: "folder of disks",
+            path: disks,
+            error,
+        })
+    }
+
+    /// Volumes with names.
+    pub(crate) fn volume_disks(&self) -> VolumeDisks {
+        let all = self.base.join("volumes");
+        VolumeDisks {
+            volumes: all.join(self.provider.as_str()),
+            below: all.join(".empty"),
+            templates: self.templates(),
+        }
+    }
+
+    pub(crate) fn snapshots(&self) -> SnapshotFiles {
+        SnapshotFiles::new(self.base.join("snapshots").join(self.provider.as_str()))
+    }
+
+    /// Those of every provider of the installation: they share unpacked images. Blocks.
+    pub(crate) fn snapshots_of_all(&self) -> std::io::Result<Vec<SnapshotFiles>> {
+        let entries = match std::fs::read_dir(self.base.join("snapshots")) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        entries.map(|entry| Ok(SnapshotFiles::new(entry?.path()))).collect()
     }
 }
 
@@ -74,26 +112,34 @@ impl Host {
         let geometry = Geometry::for_size(spec.limits.disk.bytes());
         let templates = layout.templates();
         self.on_disk(Operation::Create, id, "disk", move || {
-            std::fs::create_dir_all(layout.disks()).map_err(|error| DiskError::Step {
-                step: "folder of disks",
-                path: layout.disks(),
-                error,
-            })?;
+            layout.make_disks()?;
             LayeredDisk::create(&layout.disk(id), geometry, &templates).map(drop)
         })
         .await?;
         let mounts = self.mount_layered(docker, Operation::Create, id, image).await?;
+        self.name_layered(docker, Operation::Create, spec, image).await?;
+        Ok(mounts)
+    }
+
+    /// Makes the volume by which a mounted disk is known to Docker, and found again.
+    pub(crate) async fn name_layered(
+        &self,
+        docker: &Docker,
+        operation: Operation,
+        spec: &SandboxSpec,
+        image: &str,
+    ) -> Result<(), ProviderError> {
+        let id = spec.id;
         let device = self.layout.disk(id).join("root/workspace");
         let options = [("type", "none"), ("o", "bind"), ("device", &device.to_string_lossy())];
         let name = self.names.workspace_volume(id);
         self.make_volume(docker, id, name, DiskKind::Layered, image, spec.limits.disk, &options)
             .await
-            .map_err(self.docker_step(Operation::Create, id, "volume"))?;
-        Ok(mounts)
+            .map_err(self.docker_step(operation, id, "volume"))
     }
 
     /// Mounts a disk over its image's root; says how its folders are bound into a container.
-    pub(super) async fn mount_layered(
+    pub(crate) async fn mount_layered(
         &self,
         docker: &Docker,
         operation: Operation,
@@ -180,21 +226,30 @@ impl Host {
         .await
     }
 
-    /// The workspaces that have something here, whole or not.
+    /// The workspaces that have something here, whole or not. Of those that a killed server has left frozen,
+    /// writes go on.
     pub(crate) async fn layered_disks(&self) -> std::io::Result<Vec<WorkspaceId>> {
-        let disks = self.layout.disks();
-        let listed = tokio::task::spawn_blocking(move || match std::fs::read_dir(disks) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(error),
-            Ok(entries) => {
-                Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+        let layout = self.layout.clone();
+        let listed = tokio::task::spawn_blocking(move || {
+            let entries = match std::fs::read_dir(layout.disks()) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+                entries => entries?,
+            };
+            let ids: Vec<WorkspaceId> =
+                entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+            for id in &ids {
+                match LayeredDisk::open(&layout.disk(*id)) {
+                    Ok(_) | Err(DiskError::NotFound { .. }) => {}
+                    Err(error) => tracing::warn!(workspace = %id, "the disk of {id}: {error}"),
+                }
             }
+            Ok(ids)
         });
         listed.await.unwrap_or_else(|panic| Err(std::io::Error::other(panic)))
     }
 
     /// Runs work on a thread that may block.
-    async fn on_disk<T: Send + 'static>(
+    pub(crate) async fn on_disk<T: Send + 'static>(
         &self,
         operation: Operation,
         id: WorkspaceId,
@@ -206,6 +261,9 @@ impl Host {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) if error.is_out_of_space() => {
                 Err(ProviderError::Exhausted { provider: self.kind(), resource: "disk", id })
+            }
+            Ok(Err(DiskError::TooSlow { limit, .. })) => {
+                Err(ProviderError::TimedOut { provider: self.kind(), operation, id, limit })
             }
             Ok(Err(error)) => Err(self.step(operation, id, step, error)),
             Err(panic) => Err(self.step(operation, id, step, panic)),
@@ -281,6 +339,7 @@ impl Roots {
             if exists.map_err(|source| RootError::Folder { path: folder.clone(), source })? {
                 return Ok(folder);
             }
+            self.keep_settings(docker, image, &folder).await?;
             match crate::image::unpack_root(docker, names, image, &folder).await {
                 // Another process is at it.
                 Err(RootError::Unpack(emergent_images::unpack::UnpackError::Busy { .. }))
@@ -293,4 +352,31 @@ impl Roots {
             }
         }
     }
+
+    /// What is kept beside a root, for when Docker has the image no more.
+    async fn keep_settings(&self, docker: &Docker, image: &str, folder: &Path) -> Result<(), RootError> {
+        let Some(present) = crate::image::present(docker, image).await? else { return Ok(()) };
+        let file = settings_of(folder);
+        let kept = tokio::task::spawn_blocking({
+            let file = file.clone();
+            move || present.settings.keep(&file)
+        });
+        let kept = kept.await.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));
+        kept.map_err(|source| RootError::Folder { path: file, source })
+    }
+
+    /// The root of an image and what its author has set, if it is unpacked.
+    pub(crate) async fn unpacked(&self, image: &str) -> Option<(PathBuf, ImageSettings)> {
+        let folder = self.folder.join(folder_name(image)?);
+        let looked = tokio::task::spawn_blocking(move || {
+            let is_there = folder.is_dir();
+            is_there.then(|| (folder.clone(), ImageSettings::kept(&settings_of(&folder))))
+        });
+        looked.await.ok()?
+    }
+}
+
+/// Beside a root.
+pub(crate) fn settings_of(root: &Path) -> PathBuf {
+    root.with_extension("settings.json")
 }

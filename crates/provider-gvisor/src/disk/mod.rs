@@ -5,8 +5,8 @@
 //!   so everything that can be written is bounded by a true `ENOSPC`, and all of it is kept. Needs
 //!   root, and an engine that sees this host's mounts.
 //! - **volumes** ([`volumes`]): named volumes of Docker's for `/workspace` and the home folders, which
-//!   work with any engine. Nothing bounds them, so what they hold is watched; the rest is gone with
-//!   the container.
+//!   work with any engine. Nothing bounds them, so what they hold is watched, together with what is
+//!   written elsewhere; that is gone with the container.
 //!
 //! Either way there is a volume `agent-workspace-{id}` at `/workspace`, whose labels say which it is
 //! and which image the workspace was made from.
@@ -24,7 +24,7 @@ use emergent_types::{ByteSize, DiskEnforcement, Persistence, WorkspaceId};
 
 use crate::engine::{EngineError, MissingIsFine};
 use crate::host::Host;
-use crate::image::PresentImage;
+use crate::image::{PresentImage, StartImage};
 use crate::names;
 
 /// How workspaces keep their files.
@@ -37,11 +37,16 @@ pub(crate) enum DiskKind {
 }
 
 impl DiskKind {
-    fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Layered => "layered",
             Self::Volumes => "volumes",
         }
+    }
+
+    /// From its label.
+    pub(crate) fn named(label: &str) -> Option<Self> {
+        [Self::Layered, Self::Volumes].into_iter().find(|kind| kind.label() == label)
     }
 
     pub(crate) fn enforcement(self) -> DiskEnforcement {
@@ -62,8 +67,8 @@ impl DiskKind {
 /// A disk that can be given to a container.
 pub(crate) struct ReadyDisk {
     pub(crate) kind: DiskKind,
-    /// The image it was made over, by its content's hash.
-    pub(crate) image: String,
+    /// What its container starts from.
+    pub(crate) image: StartImage,
     pub(crate) mounts: Vec<Mount>,
 }
 
@@ -78,28 +83,30 @@ impl Host {
     ) -> Result<ReadyDisk, ProviderError> {
         let mounts = match kind {
             DiskKind::Layered => self.make_layered(docker, spec, &image.id).await?,
-            DiskKind::Volumes => self.make_volumes(docker, spec, &image.id).await?,
+            DiskKind::Volumes => self.make_volumes(docker, Operation::Create, spec, &image.id).await?,
         };
-        Ok(ReadyDisk { kind, image: image.id.clone(), mounts })
+        Ok(ReadyDisk { kind, image: image.clone().into(), mounts })
     }
 
     /// A disk that was kept, ready for another container.
     pub(crate) async fn kept_disk(
         &self,
         docker: &Docker,
-        id: WorkspaceId,
+        spec: &SandboxSpec,
     ) -> Result<ReadyDisk, ProviderError> {
+        let id = spec.id;
         let looked = self.workspace_volume(docker, id).await;
         let volume = looked
             .map_err(self.docker_step(Operation::Resume, id, "look for its volume"))?
             .ok_or_else(|| self.not_found(id))?;
         let image = volume.labels.get(names::IMAGE).cloned().ok_or_else(|| self.not_found(id))?;
         let kind = kind_of(&volume);
+        let start = self.start_image(docker, Operation::Resume, spec, kind, &image).await?;
         let mounts = match kind {
             DiskKind::Layered => self.mount_layered(docker, Operation::Resume, id, &image).await?,
             DiskKind::Volumes => self.volume_mounts(id),
         };
-        Ok(ReadyDisk { kind, image, mounts })
+        Ok(ReadyDisk { kind, image: start, mounts })
     }
 
     /// How a workspace keeps its files.
@@ -116,7 +123,7 @@ impl Host {
         Ok(self.workspace_volume(docker, id).await?.is_some())
     }
 
-    async fn workspace_volume(
+    pub(crate) async fn workspace_volume(
         &self,
         docker: &Docker,
         id: WorkspaceId,
@@ -206,7 +213,7 @@ impl Host {
     }
 }
 
-fn kind_of(volume: &Volume) -> DiskKind {
+pub(crate) fn kind_of(volume: &Volume) -> DiskKind {
     match volume.labels.get(names::DISK).map(String::as_str) {
         Some("layered") => DiskKind::Layered,
         _ => DiskKind::Volumes,
@@ -214,7 +221,7 @@ fn kind_of(volume: &Volume) -> DiskKind {
 }
 
 /// A volume in its place.
-fn volume_mount(name: String, target: &str) -> Mount {
+pub(crate) fn volume_mount(name: String, target: &str) -> Mount {
     Mount {
         target: Some(target.to_owned()),
         source: Some(name),

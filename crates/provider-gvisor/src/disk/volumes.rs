@@ -5,6 +5,7 @@ use std::time::Duration;
 use bollard::Docker;
 use bollard::container::LogOutput;
 use bollard::models::Mount;
+use bollard::query_parameters::InspectContainerOptionsBuilder;
 use emergent_host_disk::Geometry;
 use emergent_provider::{DiskUse, Operation, ProviderError, SandboxSpec};
 use emergent_types::WorkspaceId;
@@ -14,8 +15,10 @@ use futures::StreamExt;
 use super::{DiskKind, volume_mount};
 use crate::agent_volume;
 use crate::container::WORKSPACE;
-use crate::engine::EngineError;
+use crate::containers::{self, Condition};
+use crate::engine::{EngineError, MissingIsFine};
 use crate::host::Host;
+use crate::options::Runtime;
 use crate::stream::Output;
 
 /// How long counting may take, and how much may be printed.
@@ -23,16 +26,17 @@ const COUNT_LIMIT: Duration = Duration::from_secs(90);
 const MAX_PRINTED: usize = 1024;
 
 impl Host {
-    pub(super) async fn make_volumes(
+    pub(crate) async fn make_volumes(
         &self,
         docker: &Docker,
+        operation: Operation,
         spec: &SandboxSpec,
         image: &str,
     ) -> Result<Vec<Mount>, ProviderError> {
         let (id, size) = (spec.id, spec.limits.disk);
         for name in [self.names.workspace_volume(id), self.names.home_volume(id)] {
             let made = self.make_volume(docker, id, name, DiskKind::Volumes, image, size, &[]).await;
-            made.map_err(self.docker_step(Operation::Create, id, "volume"))?;
+            made.map_err(self.docker_step(operation, id, "volume"))?;
         }
         Ok(self.volume_mounts(id))
     }
@@ -45,7 +49,8 @@ impl Host {
     }
 
     /// Counted by the agent's program, in the container: Docker's own account of volumes is another one
-    /// in every version. What is stopped does not grow, so it is not counted.
+    /// in every version. What is written elsewhere counts as well. What is stopped does not grow, so it is not
+    /// counted.
     pub(super) async fn measure_volumes(
         &self,
         docker: &Docker,
@@ -53,22 +58,43 @@ impl Host {
     ) -> Result<DiskUse, EngineError> {
         let command = [agent_volume::PROGRAM, "measure", WORKSPACE, "/home"].map(str::to_owned).to_vec();
         let max_bytes = self.asked_disk(docker, id).await?;
-        let Some((output, _input)) = self.exec(docker, id, command).await? else {
-            return Ok(DiskUse { bytes: 0, max_bytes, files: 0, max_files: 1, uncounted: false });
-        };
+        let nothing = DiskUse { bytes: 0, max_bytes, files: 0, max_files: 1, uncounted: false };
+        let Some((output, _input)) = self.exec(docker, id, command).await? else { return Ok(nothing) };
         let printed = collect(output).await;
         let numbers: Vec<u64> = printed.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         Ok(match numbers.as_slice() {
-            [bytes, files, uncounted] => DiskUse {
-                bytes: *bytes,
+            [bytes, files, uncounted, elsewhere @ ..] => DiskUse {
+                bytes: bytes.saturating_add(match elsewhere {
+                    [] => self.written_layer(docker, id).await?,
+                    counted => counted.iter().sum(),
+                }),
                 max_bytes,
                 files: *files,
                 max_files: Geometry::for_size(max_bytes).inodes(),
                 uncounted: *uncounted != 0,
             },
-            // It was kept from counting, by whom else than the sandbox.
-            _ => DiskUse { bytes: 0, max_bytes, files: 0, max_files: 1, uncounted: true },
+            _ => {
+                // It was kept from counting: where it was not stopped meanwhile, by whom else than the sandbox.
+                let seen = containers::look(docker, &self.names.container(id)).await?;
+                let is_running = seen.is_some_and(|seen| seen.condition == Condition::Running);
+                DiskUse { uncounted: is_running, ..nothing }
+            }
         })
+    }
+
+    /// What a container has written outside its volumes, by Docker's account. Under gVisor that is of no use:
+    /// there it is the length of one file, most of which are holes, and the agent has the number, unless the
+    /// runtime is registered with another kind of overlay than it has by itself.
+    async fn written_layer(&self, docker: &Docker, id: WorkspaceId) -> Result<u64, EngineError> {
+        if self.options.runtime == Runtime::Runsc {
+            return Ok(0);
+        }
+        let with_size = InspectContainerOptionsBuilder::new().size(true).build();
+        match docker.inspect_container(&self.names.container(id), Some(with_size)).await {
+            Ok(seen) => Ok(seen.size_rw.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)),
+            // Removed meanwhile.
+            Err(error) => Err(error).missing_is_fine().map(|()| 0),
+        }
     }
 }
 

@@ -43,7 +43,7 @@ impl EngineImages {
         content: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
     ) -> Result<ImportedImage, ImportError> {
         let reference = new_name(name)?;
-        let PresentImage { id } = import(&self.docker, &reference, changes, content).await?;
+        let PresentImage { id, .. } = import(&self.docker, &reference, changes, content).await?;
         Ok(ImportedImage { name: format!("{}:{}", reference.name(), reference.version()), id })
     }
 }

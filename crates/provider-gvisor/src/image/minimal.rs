@@ -40,7 +40,7 @@ pub(crate) enum MakeError {
 
 /// What the image of this host is called: made once for each release of its system, and again when
 /// what belongs into it changes.
-pub(super) async fn reference() -> Result<ImageReference, MakeError> {
+pub(crate) async fn reference() -> Result<ImageReference, MakeError> {
     let mut hash = Sha256::new();
     hash.update(RECIPE);
     hash.update(std::env::consts::ARCH);
@@ -60,15 +60,20 @@ pub(super) async fn reference() -> Result<ImageReference, MakeError> {
 /// Makes it. Takes some seconds, and as many bytes of Docker's disk as the system has.
 pub(super) async fn make(docker: &Docker, reference: &ImageReference) -> Result<PresentImage, MakeError> {
     tracing::info!(image = %reference, "making image {reference} of this host's system");
-    let plan = tokio::task::spawn_blocking(|| Plan::of_host(&Options::default())).await??;
+    let plan = plan().await?;
     let changes = emergent_images::workspace::IMPORT_CHANGES;
     let image = import(docker, reference, &changes, plan.into_stream()).await?;
     tracing::info!(image = %reference, id = image.id, "made image {reference}");
     Ok(image)
 }
 
+/// What it will be made of.
+pub(crate) async fn plan() -> Result<Plan, MakeError> {
+    Ok(tokio::task::spawn_blocking(|| Plan::of_host(&Options::default())).await??)
+}
+
 /// What the user of a workspace with this image should know.
-pub(super) fn warning(wanted: &str, reason: &str) -> String {
+pub(crate) fn warning(wanted: &str, reason: &str) -> String {
     format!(
         "image {wanted} is not present and could not be pulled ({reason}); in its place is a minimal image made of \
          the system of the host that the server runs on, with what is installed there; `emergent image build` \

@@ -14,6 +14,8 @@ mod minimal;
 mod pull;
 mod reference;
 mod root;
+mod settings;
+mod start;
 mod tidy;
 
 use std::collections::HashMap;
@@ -25,12 +27,16 @@ use bollard::models::ImageInspect;
 
 use crate::engine::EngineError;
 use failures::Failures;
-use minimal::MakeError;
 
 pub use engine_images::{EngineImages, ImportedImage};
 pub use import::ImportError;
+pub(crate) use minimal::{
+    MakeError, plan as minimal_plan, reference as minimal_reference, warning as minimal_warning,
+};
 pub(crate) use reference::{ImageReference, NotAnImage};
 pub(crate) use root::unpack_root;
+pub(crate) use settings::ImageSettings;
+pub(crate) use start::StartImage;
 pub(crate) use tidy::Tidying;
 
 /// An image that Docker has.
@@ -38,6 +44,7 @@ pub(crate) use tidy::Tidying;
 pub(crate) struct PresentImage {
     /// The hash of its content: the same name may mean another one tomorrow.
     pub(crate) id: String,
+    pub(crate) settings: ImageSettings,
 }
 
 /// The image for a workspace, and what its user should know of it.
@@ -187,7 +194,9 @@ impl Images {
 /// An image by its name or its content's hash, if Docker has it.
 pub(crate) async fn present(docker: &Docker, name: &str) -> Result<Option<PresentImage>, EngineError> {
     match docker.inspect_image(name).await.map_err(EngineError::from) {
-        Ok(ImageInspect { id, .. }) => Ok(id.map(|id| PresentImage { id })),
+        Ok(ImageInspect { id, config, .. }) => {
+            Ok(id.map(|id| PresentImage { id, settings: ImageSettings::of(config) }))
+        }
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }

@@ -7,25 +7,25 @@
 //! ```
 //!
 //! Volumes say of every workspace which image it was made over, also while it is stopped. Those of all
-//! installations count: they may share an engine. Roots are only ever looked for in this
-//! installation's own folder.
+//! installations count: they may share an engine. So do the copies of disks of all providers of this
+//! installation, which share its roots. Roots are only ever looked for in this installation's own folder.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use bollard::Docker;
 use bollard::query_parameters::{
-    ListContainersOptionsBuilder, ListImagesOptionsBuilder, ListVolumesOptionsBuilder,
-    RemoveImageOptionsBuilder,
+    ListImagesOptionsBuilder, ListVolumesOptionsBuilder, RemoveImageOptionsBuilder,
 };
 use emergent_host_disk::LayeredDisk;
+use emergent_images::unpack::remove_leftovers;
 
-use super::{minimal, present, root};
-use crate::containers;
-use crate::disk::layered::folder_name;
+use super::{minimal, present, root, start};
+use crate::containers::{self, is_older};
+use crate::disk::layered::{folder_name, settings_of};
 use crate::engine::EngineError;
 use crate::host::Host;
 use crate::names;
@@ -92,54 +92,109 @@ impl Host {
         let docker = self.engine.docker().await?;
         self.remove_forgotten_exports(&docker).await?;
         remove_minimal_images(&docker).await?;
-        self.remove_roots(&docker).await
+        self.remove_roots(&docker).await?;
+        remove_stand_ins(&docker).await
     }
 
     /// Containers whose root was being exported when a server was killed: they hold their image.
     async fn remove_forgotten_exports(&self, docker: &Docker) -> Result<(), TidyError> {
-        let mut filter = self.names.filter(None);
-        filter.entry("label".to_owned()).or_default().push(format!("{}={}", names::ROLE, root::ROLE));
-        let options = ListContainersOptionsBuilder::new().all(true).filters(&filter).build();
-        for container in docker.list_containers(Some(options)).await.map_err(EngineError::from)? {
-            if let Some(id) = container.id.filter(|_| is_older(container.created, EXPORT_LIMIT)) {
-                containers::remove(docker, &id).await?;
-            }
-        }
+        containers::remove_forgotten(docker, &self.names.role_filter(root::ROLE), EXPORT_LIMIT).await?;
         Ok(())
     }
 
     async fn remove_roots(&self, docker: &Docker) -> Result<(), TidyError> {
         let folder = self.layout.images();
+        for left in blocking(folder.clone(), remove_unfinished).await? {
+            tracing::info!("removed {}, which nobody had finished unpacking", left.display());
+        }
         let mut removed = 0;
-        let named = images_of_volumes(docker).await?;
+        let mut named = images_of_volumes(docker).await?;
+        named.extend(self.images_of_snapshots().await?);
         for root in blocking(folder, roots_in).await? {
             if removed == AT_A_TIME {
                 break;
             }
-            let image = format!("sha256:{}", root.hash);
-            if !root.is_leaving && (named.contains(&image) || present(docker, &image).await?.is_some()) {
-                continue;
+            match self.remove_root(docker, &root, &named).await {
+                Ok(true) => {
+                    removed += 1;
+                    let image = root.image();
+                    tracing::info!(image, "removed the unpacked root of image {image}, which nothing uses");
+                }
+                Ok(false) => {}
+                // One that cannot be removed is no reason to keep the others.
+                Err(TidyError::Folder { path, source }) => {
+                    tracing::warn!("{} stays for now: {source}", path.display());
+                }
+                Err(error) => return Err(error),
             }
-            // From here on nobody finds it by its name. Whoever found it before has either mounted it or
-            // will fail and say so; the volume comes after the mount.
-            let leaving = root.leaving();
-            if !root.is_leaving {
-                let from = root.path.clone();
-                blocking(leaving.clone(), move |to| std::fs::rename(from, to)).await?;
-            }
-            let mounted = blocking(leaving.clone(), |folder| {
-                LayeredDisk::is_lower_layer(folder).map_err(io::Error::other)
-            });
-            if mounted.await? || images_of_volumes(docker).await?.contains(&image) {
-                let back = root.path.clone();
-                blocking(leaving, move |from| std::fs::rename(from, back)).await?;
-                continue;
-            }
-            blocking(leaving, |folder| std::fs::remove_dir_all(folder)).await?;
-            removed += 1;
-            tracing::info!(image, "removed the unpacked root of image {image}, which nothing uses");
         }
         Ok(())
+    }
+
+    /// Removes a root unless somebody needs it; says whether it did.
+    async fn remove_root(
+        &self,
+        docker: &Docker,
+        root: &Root,
+        named: &HashSet<String>,
+    ) -> Result<bool, TidyError> {
+        let image = root.image();
+        if !root.is_leaving && (named.contains(&image) || present(docker, &image).await?.is_some()) {
+            return Ok(false);
+        }
+        // From here on nobody finds it by its name. Whoever found it before has either mounted it or
+        // will fail and say so; the volume comes after the mount.
+        let leaving = root.leaving();
+        if !root.is_leaving {
+            let from = root.path.clone();
+            let aside = blocking(leaving.clone(), move |to| match to.try_exists()? {
+                // An earlier one of the same image, which is still mounted, or not yet removed.
+                true => Ok(false),
+                false => std::fs::rename(from, to).map(|()| true),
+            });
+            if !aside.await? {
+                return Ok(false);
+            }
+        }
+        let is_mounted =
+            blocking(leaving.clone(), |folder| LayeredDisk::is_lower_layer(folder).map_err(io::Error::other));
+        let is_mounted = is_mounted.await?;
+        // The image was unpacked again since: whoever looks for it by its name finds that one.
+        let has_successor = blocking(root.path.clone(), Path::try_exists).await?;
+        let is_needed = is_mounted
+            || !has_successor
+                && (images_of_volumes(docker).await?.contains(&image)
+                    || self.images_of_snapshots().await?.contains(&image));
+        if is_needed {
+            if !has_successor {
+                let back = root.path.clone();
+                blocking(leaving, move |from| std::fs::rename(from, back)).await?;
+            }
+            return Ok(false);
+        }
+        let settings = (!has_successor).then(|| settings_of(&root.path));
+        blocking(leaving, move |folder| {
+            if let Some(settings) = settings {
+                let _ = std::fs::remove_file(settings);
+            }
+            std::fs::remove_dir_all(folder)
+        })
+        .await?;
+        Ok(true)
+    }
+
+    /// The images that copies of disks belong over, whichever provider of the installation has made them. Those
+    /// of volumes are volumes themselves.
+    async fn images_of_snapshots(&self) -> Result<HashSet<String>, TidyError> {
+        let layout = self.layout.clone();
+        blocking(self.layout.snapshots().folder().to_owned(), move |_| {
+            let mut images = HashSet::new();
+            for files in layout.snapshots_of_all()? {
+                images.extend(files.images()?);
+            }
+            Ok(images)
+        })
+        .await
     }
 }
 
@@ -153,9 +208,19 @@ struct Root {
 }
 
 impl Root {
+    /// The image that it is of, by its content's hash.
+    fn image(&self) -> String {
+        format!("sha256:{}", self.hash)
+    }
+
     fn leaving(&self) -> PathBuf {
         self.path.with_file_name(format!("{}{LEAVING}", self.hash))
     }
+}
+
+/// What was being unpacked when a server was killed.
+fn remove_unfinished(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    remove_leftovers(folder).map_err(io::Error::other)
 }
 
 /// What is being unpacked is none, and neither is what somebody else has put there.
@@ -176,6 +241,9 @@ fn roots_in(folder: &Path) -> io::Result<Vec<Root>> {
             roots.push(Root { path: folder.join(&hash), hash, is_leaving });
         }
     }
+    // What is on its way out first: it is in the way of one that is to go as well. Then by name, so that one pass is
+    // like another.
+    roots.sort_by(|one, other| (!one.is_leaving, &one.hash).cmp(&(!other.is_leaving, &other.hash)));
     Ok(roots)
 }
 
@@ -199,23 +267,36 @@ async fn remove_minimal_images(docker: &Docker) -> Result<(), TidyError> {
             continue;
         }
         for name in image.repo_tags.iter().filter(|name| **name != current) {
-            let gently = RemoveImageOptionsBuilder::new().force(false).build();
-            match docker.remove_image(name, Some(gently), None).await.map_err(EngineError::from) {
-                Ok(_) => tracing::info!(image = name, "removed image {name}, which nothing uses"),
-                // A container has it, or somebody else was quicker.
-                Err(error) if error.is_conflict() || error.is_not_found() => {}
-                Err(error) => return Err(error.into()),
-            }
+            remove_image(docker, name).await?;
         }
     }
     Ok(())
 }
 
-/// Whether that second of Docker's is so long ago. What has no time is new.
-fn is_older(created: Option<i64>, age: Duration) -> bool {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let Some(created) = created.and_then(|seconds| u64::try_from(seconds).ok()) else { return false };
-    now.saturating_sub(Duration::from_secs(created)) > age
+/// Images in the place of lost ones that no workspace needs any more.
+async fn remove_stand_ins(docker: &Docker) -> Result<(), TidyError> {
+    let filter = HashMap::from([("reference".to_owned(), vec![start::REPOSITORY.to_owned()])]);
+    let options = ListImagesOptionsBuilder::new().filters(&filter).build();
+    let images = docker.list_images(Some(options)).await.map_err(EngineError::from)?;
+    let named = images_of_volumes(docker).await?;
+    for name in images.iter().flat_map(|image| &image.repo_tags) {
+        let of = name.rsplit_once(':').map_or("", |(_, hash)| hash);
+        if !named.contains(&format!("sha256:{of}")) {
+            remove_image(docker, name).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn remove_image(docker: &Docker, name: &str) -> Result<(), EngineError> {
+    let gently = RemoveImageOptionsBuilder::new().force(false).build();
+    match docker.remove_image(name, Some(gently), None).await.map_err(EngineError::from) {
+        Ok(_) => tracing::info!(image = name, "removed image {name}, which nothing uses"),
+        // A container has it, or somebody else was quicker.
+        Err(error) if error.is_conflict() || error.is_not_found() => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 async fn blocking<T: Send + 'static>(
@@ -243,10 +324,5 @@ mod tests {
         let seen: Vec<_> = roots.iter().map(|root| (root.hash.as_str(), root.is_leaving)).collect();
         assert_eq!(seen, [(one.as_str(), false), (two.as_str(), true)]);
         assert!(roots_in(&folder.path().join("nowhere")).unwrap().is_empty());
-    }
-
-    #[test]
-    fn what_has_no_time_is_new() {
-        assert!(is_older(Some(1), EVERY) && !is_older(None, EVERY) && !is_older(Some(i64::MAX), EVERY));
     }
 }

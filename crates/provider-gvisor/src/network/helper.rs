@@ -1,6 +1,7 @@
 //! A container on the engine's host that does for this process what it cannot do itself there: it has
 //! the host's network and may change its rules, runs one script, and is removed.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use bollard::Docker;
@@ -12,10 +13,13 @@ use bollard::query_parameters::{
 use emergent_host_net::bridge::{HelperFailure, UnreadableSurvey};
 use futures::StreamExt;
 
-use crate::containers;
 use crate::engine::EngineError;
 use crate::host::Host;
 use crate::image;
+use crate::names;
+
+/// Marks helpers.
+pub(crate) const HELPER: &str = "helper";
 
 /// How long a script may take, and how much it may print.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -40,34 +44,60 @@ impl Host {
     /// Runs a script with `sh` and returns what it printed. The image is the administrator's, never
     /// one that a request names; it runs under Docker's own runtime, because it is to reach the host.
     pub(super) async fn ask_helper(&self, docker: &Docker, script: &str) -> Result<String, HelperError> {
+        let name = self.make_helper(docker, &["-c", script], &["NET_ADMIN"]).await?;
+        let printed = tokio::time::timeout(LIMIT, run(docker, &name)).await;
+        self.remove_scratch(docker, &name).await?;
+        Ok(printed.map_err(|_| HelperError::TimedOut)??)
+    }
+
+    /// Makes a helper that runs `sh` with these arguments and has these capabilities; answers its name. It is
+    /// not started yet.
+    pub(super) async fn make_helper(
+        &self,
+        docker: &Docker,
+        arguments: &[&str],
+        capabilities: &[&str],
+    ) -> Result<String, HelperError> {
         let wanted = &self.options.default_image;
         let image = image::present(docker, wanted).await?;
         let image = image.ok_or_else(|| HelperError::NoImage(wanted.clone()))?;
-        let name = self.names.scratch_container("helper");
+        let name = self.names.scratch_container(HELPER);
         let named = CreateContainerOptionsBuilder::new().name(&name).build();
-        let body = body(&image.id, script, self.names.own_labels());
-        docker.create_container(Some(named), body).await.map_err(EngineError::from)?;
-        let printed = tokio::time::timeout(LIMIT, run(docker, &name)).await;
-        containers::remove(docker, &name).await?;
-        Ok(printed.map_err(|_| HelperError::TimedOut)??)
+        let mut labels = self.names.own_labels();
+        labels.insert(names::ROLE.to_owned(), HELPER.to_owned());
+        let body = body(&image.id, arguments, capabilities, labels);
+        match docker.create_container(Some(named), body).await {
+            Ok(_) => Ok(name),
+            Err(error) => {
+                // Docker may have made it and not lived to say so.
+                let _ = self.remove_scratch(docker, &name).await;
+                Err(EngineError::from(error).into())
+            }
+        }
     }
 }
 
-fn body(image: &str, script: &str, labels: std::collections::HashMap<String, String>) -> ContainerCreateBody {
+fn body(
+    image: &str,
+    arguments: &[&str],
+    capabilities: &[&str],
+    labels: HashMap<String, String>,
+) -> ContainerCreateBody {
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     ContainerCreateBody {
         image: Some(image.to_owned()),
         labels: Some(labels),
         user: Some("0:0".to_owned()),
-        entrypoint: Some(vec!["/bin/sh".to_owned()]),
-        cmd: Some(vec!["-c".to_owned(), script.to_owned()]),
+        entrypoint: Some(owned(&["/bin/sh"])),
+        cmd: Some(owned(arguments)),
         working_dir: Some("/".to_owned()),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         host_config: Some(HostConfig {
             network_mode: Some("host".to_owned()),
-            cap_drop: Some(vec!["ALL".to_owned()]),
-            cap_add: Some(vec!["NET_ADMIN".to_owned()]),
-            security_opt: Some(vec!["no-new-privileges".to_owned()]),
+            cap_drop: Some(owned(&["ALL"])),
+            cap_add: Some(owned(capabilities)),
+            security_opt: Some(owned(&["no-new-privileges"])),
             readonly_rootfs: Some(true),
             // `iptables` keeps a lock there.
             tmpfs: Some([("/run".to_owned(), "size=1m".to_owned())].into()),
@@ -75,6 +105,8 @@ fn body(image: &str, script: &str, labels: std::collections::HashMap<String, Str
             memory_swap: Some(128 << 20),
             pids_limit: Some(64),
             log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+            // Nothing is read of it but what it prints, so it need not outlive a server that is killed.
+            auto_remove: Some(true),
             ..HostConfig::default()
         }),
         ..ContainerCreateBody::default()

@@ -14,9 +14,12 @@
 
 mod engine_network;
 mod helper;
+mod listener;
+mod presence;
 mod probe;
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,11 +31,15 @@ use crate::engine::EngineError;
 use crate::host::Host;
 use engine_network::{EngineNetwork, UnfitNetwork};
 use helper::HelperError;
+use presence::Presence;
+
+pub(crate) use helper::HELPER;
+pub(crate) use probe::{METADATA, judge};
 
 /// Providers of one installation share the network, and make it one after the other.
 static SETTING_UP: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// How often a helper is sent to look at rules that this process cannot see.
+/// How often a helper is sent to look at rules that this process cannot see, and that nothing speaks against.
 const HELPER_LOOKS_EVERY: Duration = Duration::from_secs(300);
 
 /// How a container is connected.
@@ -81,6 +88,8 @@ fn told(flaws: &[Flaw]) -> String {
 pub(crate) struct Internet {
     guarded: tokio::sync::Mutex<Option<Guarded>>,
     offer: Mutex<Offer>,
+    /// Whether sandboxes may be on it.
+    was_offered: AtomicBool,
 }
 
 /// Whether it is offered to workspaces.
@@ -95,8 +104,8 @@ pub(crate) enum Offer {
     Refused {
         /// Why.
         reason: String,
-        /// When that was found.
-        at: Instant,
+        /// When it is worth trying again.
+        again_at: Instant,
     },
 }
 
@@ -110,7 +119,25 @@ struct Guarded {
 /// Who put them there, and how it is told that they still are.
 enum Guard {
     Here(Arc<Mutex<InPlace>>),
-    Helper { digest: String, looked: Instant },
+    Helper(OutOfSight),
+}
+
+/// Rules that this process cannot see. They are the kernel's: when the engine's host is started again they are
+/// gone, while Docker knows the network still.
+struct OutOfSight {
+    /// What was there when they had just been put in place.
+    digest: String,
+    /// When they were last looked at; `None` where something speaks against them.
+    looked: Option<Instant>,
+    /// Whether the engine has been there ever since.
+    presence: Presence,
+}
+
+impl OutOfSight {
+    fn is_due(&self, look: Look) -> bool {
+        let is_long_ago = |at: Instant| look == Look::Close && at.elapsed() >= HELPER_LOOKS_EVERY;
+        self.looked.is_none_or(is_long_ago) || !self.presence.is_unbroken()
+    }
 }
 
 /// How closely is looked.
@@ -127,13 +154,40 @@ impl Internet {
         self.offer.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(crate) fn was_offered(&self) -> bool {
+        self.was_offered.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn set_offer(&self, offer: Offer) {
+        if offer == Offer::Offered {
+            self.was_offered.store(true, Ordering::Relaxed);
+        }
         *self.offer.lock().unwrap_or_else(PoisonError::into_inner) = offer;
     }
 
     /// Everything is found out anew: something did not go as it should.
     pub(crate) async fn doubt(&self) {
         *self.guarded.lock().await = None;
+    }
+
+    /// Docker is not to be reached. Containers may run on without it, so what can be seen from here is looked
+    /// after; the rest is looked at before anything relies on it.
+    pub(crate) async fn engine_was_away(&self) {
+        match &mut *self.guarded.lock().await {
+            Some(Guarded { guard: Guard::Helper(rules), .. }) => rules.looked = None,
+            Some(Guarded { guard: Guard::Here(in_place), .. }) => {
+                let in_place = Arc::clone(in_place);
+                let repaired = blocking(move || {
+                    let mut in_place = in_place.lock().unwrap_or_else(PoisonError::into_inner);
+                    Ok(in_place.repair()?)
+                });
+                if let Err(error) = repaired.await {
+                    tracing::warn!(%error, security = true,
+                        "the rules of the containers' network cannot be looked after: {error}");
+                }
+            }
+            None => {}
+        }
     }
 }
 
@@ -144,11 +198,9 @@ impl Host {
         self.guarded_internet(docker, Look::Quick).await
     }
 
-    /// A closer look at a network that is in use; nothing where it is not.
+    /// A closer look at a network that is offered. Where it was doubted, it is set up anew: sandboxes may be on
+    /// it.
     pub(crate) async fn look_after_internet(&self, docker: &Docker) -> Result<(), NoInternet> {
-        if self.internet.guarded.lock().await.is_none() {
-            return Ok(());
-        }
         self.guarded_internet(docker, Look::Close).await.map(drop)
     }
 
@@ -156,7 +208,14 @@ impl Host {
         let mut guarded = self.internet.guarded.lock().await;
         // Taken out, so that what cannot be mended is made anew next time.
         let kept = match guarded.take() {
-            Some(mut kept) => self.mend(docker, &mut kept, look).await?.then_some(kept),
+            Some(mut kept) => match self.mend(docker, &mut kept, look).await {
+                Ok(is_enough) => is_enough.then_some(kept),
+                // The bridge is down now, and whoever is on it waits for the next try: that is this one.
+                Err(error) => {
+                    tracing::warn!(%error, security = true, "the containers' network is set up anew: {error}");
+                    None
+                }
+            },
             None => None,
         };
         let ready = match kept {
@@ -189,15 +248,24 @@ impl Host {
                 })
                 .await
             }
-            Guard::Helper { looked, .. } if look == Look::Quick || looked.elapsed() < HELPER_LOOKS_EVERY => {
-                Ok(true)
-            }
-            Guard::Helper { digest, looked } => {
+            Guard::Helper(rules) if !rules.is_due(look) => Ok(true),
+            Guard::Helper(rules) => {
+                // From before the helper looks: an end of the engine's in between is not missed.
+                let presence = Presence::watch(docker);
                 let script = guarded.rules.as_helper_script(HelperAction::Verify);
                 let report = self.ask_helper(docker, script.as_str()).await?;
                 let report = HelperReport::parse(&report).map_err(HelperError::from)?;
-                *looked = Instant::now();
-                Ok(report.flaws.is_empty() && report.digest == *digest)
+                let is_as_it_was = report.flaws.is_empty() && report.digest == rules.digest;
+                if !is_as_it_was {
+                    tracing::warn!(
+                        flaws = told(&report.flaws),
+                        security = true,
+                        "the rules of the containers' network on the engine's host are changed or gone; \
+                         they are put in place again"
+                    );
+                }
+                (rules.looked, rules.presence) = (Some(Instant::now()), presence);
+                Ok(is_as_it_was)
             }
         }
     }
@@ -205,8 +273,21 @@ impl Host {
     async fn set_up_internet(&self, docker: &Docker) -> Result<Guarded, NoInternet> {
         let _alone = SETTING_UP.lock().await;
         let may_be_here = self.engine.address().socket().is_some() && rustix::process::geteuid().is_root();
-        if may_be_here && let Some(guarded) = self.set_up_here(docker).await? {
-            return Ok(guarded);
+        if may_be_here {
+            match self.set_up_here(docker).await {
+                Ok(Some(guarded)) => return Ok(guarded),
+                Ok(None) => {}
+                Err(error) => {
+                    // It may have failed before there were any rules to put in place.
+                    let installation = self.names.installation;
+                    blocking(move || {
+                        bridge::close_without_rules_here(installation);
+                        Ok(())
+                    })
+                    .await?;
+                    return Err(error);
+                }
+            }
         }
         self.set_up_by_helper(docker).await
     }
@@ -244,13 +325,15 @@ impl Host {
         let network = self.engine_network(docker, &survey, false).await?;
         let rules = self.bridge_rules(&network, &survey)?;
         let script = rules.as_helper_script(HelperAction::Install);
+        let presence = Presence::watch(docker);
         let report = self.ask_helper(docker, script.as_str()).await?;
         let report = HelperReport::parse(&report).map_err(HelperError::from)?;
         if !report.flaws.is_empty() {
             return Err(NoInternet::Flaws(report.flaws));
         }
         let connection = connection(&network, &rules, false);
-        let guard = Guard::Helper { digest: report.digest, looked: Instant::now() };
+        let guard =
+            Guard::Helper(OutOfSight { digest: report.digest, looked: Some(Instant::now()), presence });
         Ok(Guarded { connection, rules, guard })
     }
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use emergent_agent_client::{CommandSpec, ExecOptions};
+use emergent_provider::ObservedState;
 use emergent_provider::conformance::{Subject, TestSandbox};
 
 fn check(test: impl for<'a> AsyncFnOnce(&'a Subject) + 'static) {
@@ -57,6 +58,46 @@ fn a_burst_costs_the_processes_at_most() {
     });
 }
 
+/// What is written to /dev is memory that belongs to no process: whoever writes it is killed for it, and
+/// nobody else.
+#[test]
+fn memory_in_dev_is_taken_back() {
+    check(async |subject| {
+        let sandbox = subject.sandbox().await;
+        let bystander = sandbox.client.start_process(&CommandSpec::shell("sleep 600")).await;
+        bystander.expect("starts");
+        for file in ["/dev/filler", "/dev/folder/filler"] {
+            let fill = format!("mkdir -p /dev/folder; head -c 1G /dev/zero > {file}");
+            let outcome = sandbox.run(&fill).await;
+            assert!(outcome.exit.oom_killed && outcome.exit.code == 137, "{outcome:?}");
+            assert_eq!(sandbox.sh("find /dev -xdev -type f").await, "", "its memory is free again");
+        }
+        let listed = sandbox.client.list_processes().await.expect("lists");
+        assert!(listed.iter().all(|process| process.exit.is_none()), "a bystander died: {listed:?}");
+        assert_eq!(sandbox.sh("echo alive > /dev/null; ls /dev/null").await, "/dev/null");
+    });
+}
+
+/// A bomb that gets around the limit on its account's processes, in user namespaces of its own, is ended as a
+/// whole; the sandbox and what else runs in it go on.
+#[test]
+fn a_bomb_in_namespaces_of_its_own_is_ended() {
+    check(async |subject| {
+        let sandbox = subject.sandbox().await;
+        let bystander = sandbox.client.start_process(&CommandSpec::shell("sleep 600")).await;
+        bystander.expect("starts");
+        let many = "for j in $(seq 1 200); do sleep 600 & done; wait";
+        let many =
+            format!("for i in 1 2 3 4; do unshare --user --map-root-user bash -c '{many}' & done; wait");
+        let options = ExecOptions { timeout: Duration::from_secs(30), ..ExecOptions::default() };
+        let outcome = sandbox.client.exec(&CommandSpec::shell(many), options).await.expect("answers");
+        assert!(!outcome.timed_out && outcome.exit.code != 0, "{outcome:?}");
+        assert_eq!(sandbox.sh("echo alive").await, "alive");
+        let listed = sandbox.client.list_processes().await.expect("lists");
+        assert!(listed.iter().all(|process| process.exit.is_none()), "a bystander died: {listed:?}");
+    });
+}
+
 /// The wall itself: nothing inside stands before it once init has stopped looking.
 #[test]
 fn a_sandbox_that_reaches_its_wall_says_so() {
@@ -81,9 +122,23 @@ fn a_killed_init_is_no_want_of_memory() {
         let killer = CommandSpec::shell("kill -9 1; sleep 60");
         let outcome = sandbox.client.exec(&killer, ExecOptions::default()).await;
         outcome.expect_err("its sandbox is gone");
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        told_of_its_end(subject, &sandbox).await;
         assert!(!subject.provider.ended_for_want_of_memory(sandbox.id()).await);
     });
+}
+
+/// Before that there is nothing to blame on anything.
+async fn told_of_its_end(subject: &Subject, sandbox: &TestSandbox) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let listed = subject.provider.list().await.expect("lists");
+        let state = listed.iter().find(|found| found.id == sandbox.id()).map(|found| found.state);
+        if state == Some(ObservedState::Stopped) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "it is {state:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// Docker hears of the end a moment after the stream has broken.

@@ -3,6 +3,7 @@
 
 mod environment;
 mod leftovers;
+mod lost;
 mod minimal;
 mod registry;
 mod small_image;
@@ -18,12 +19,21 @@ use emergent_types::InstallationId;
 
 /// Sandboxes under gVisor, with the default image of a server.
 fn provider(docker: &TestDocker, data: &Path, installation: InstallationId) -> Arc<dyn WorkspaceProvider> {
+    provider_with(docker, data, installation, Runtime::Runsc)
+}
+
+fn provider_with(
+    docker: &TestDocker,
+    data: &Path,
+    installation: InstallationId,
+    runtime: Runtime,
+) -> Arc<dyn WorkspaceProvider> {
     Arc::new(GvisorProvider::new(Options {
         data_dir: data.to_owned(),
         installation,
         agent: emergent_agent_bundle::bytes().into(),
         engine: EngineAddress::new(docker.address()),
-        runtime: Runtime::Runsc,
+        runtime,
         default_image: DEFAULT_IMAGE.to_owned(),
         egress_allow: Vec::new(),
     }))

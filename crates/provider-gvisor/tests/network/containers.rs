@@ -1,15 +1,16 @@
 //! What containers under gVisor reach, on every way that leads to one.
 
 use std::net::UdpSocket;
-use std::process::Command;
 use std::sync::Arc;
 
+use emergent_agent_client::{CommandSpec, StdioSpec};
 use emergent_host_net::{Namespace, bridge_link_name, bridge_table_name};
 use emergent_provider::conformance::{Subject, TestSandbox};
-use emergent_provider::{ProviderError, SandboxSpec, WorkspaceProvider};
+use emergent_provider::{SandboxSpec, WorkspaceProvider};
 use emergent_provider_gvisor::{EngineAddress, GvisorProvider, Options, Runtime};
-use emergent_test_support::{TEST_IMAGE, TestDocker};
+use emergent_test_support::{DaemonOptions, TEST_IMAGE, TestDocker};
 use emergent_types::{InstallationId, NetworkMode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::world::{HOST, PORT, PUBLIC, on_a_host, run};
 
@@ -17,27 +18,37 @@ use crate::world::{HOST, PORT, PUBLIC, on_a_host, run};
 const DENIED: [&str; 5] = ["10.20.0.1", "169.254.169.254", "172.16.0.1", "192.168.7.1", "100.64.0.9"];
 
 /// A provider, the Docker that it uses, and what both keep.
-struct Host {
-    subject: Subject,
-    installation: InstallationId,
-    docker: Arc<TestDocker>,
+pub(crate) struct Host {
+    pub(crate) subject: Subject,
+    pub(crate) installation: InstallationId,
+    pub(crate) docker: Arc<TestDocker>,
     data: Arc<tempfile::TempDir>,
 }
 
 impl Host {
-    fn new(docker: TestDocker) -> Self {
+    pub(crate) fn new(docker: TestDocker) -> Self {
         let data = docker.data_folder();
         Self::of(InstallationId::generate(), Arc::new(docker), Arc::new(data))
     }
 
     fn of(installation: InstallationId, docker: Arc<TestDocker>, data: Arc<tempfile::TempDir>) -> Self {
+        Self::with_default(TEST_IMAGE, installation, docker, data)
+    }
+
+    /// With that image for helpers, and for sandboxes whose request names none.
+    pub(crate) fn with_default(
+        image: &str,
+        installation: InstallationId,
+        docker: Arc<TestDocker>,
+        data: Arc<tempfile::TempDir>,
+    ) -> Self {
         let provider = GvisorProvider::new(Options {
             data_dir: data.path().to_owned(),
             installation,
             agent: emergent_agent_bundle::bytes().into(),
             engine: EngineAddress::new(docker.address()),
             runtime: Runtime::Runsc,
-            default_image: TEST_IMAGE.to_owned(),
+            default_image: image.to_owned(),
             egress_allow: Vec::new(),
         });
         let keep = (Arc::clone(&data), Arc::clone(&docker));
@@ -46,35 +57,39 @@ impl Host {
     }
 
     /// Another server on the same data.
-    fn again(self) -> Self {
+    pub(crate) fn again(self) -> Self {
         Self::of(self.installation, self.docker, self.data)
     }
 
-    fn provider(&self) -> &dyn WorkspaceProvider {
+    pub(crate) fn provider(&self) -> &dyn WorkspaceProvider {
         self.subject.provider.as_ref()
     }
 
-    fn spec(&self, network: NetworkMode) -> SandboxSpec {
+    pub(crate) fn spec(&self, network: NetworkMode) -> SandboxSpec {
         SandboxSpec { network, ..self.subject.spec() }
     }
 
-    async fn make(&self, network: NetworkMode) -> TestSandbox {
+    pub(crate) async fn make(&self, network: NetworkMode) -> TestSandbox {
         let made = self.subject.sandbox_with(self.spec(network)).await;
         assert_eq!(made.sandbox.network, network);
         made
     }
 }
 
-async fn reaches(sandbox: &TestSandbox, address: &str, port: u16) -> bool {
-    let script = format!("timeout 4 bash -c 'exec 3<>/dev/tcp/{address}/{port} && echo reached' 2>/dev/null");
-    sandbox.run(&script).await.stdout.to_text().contains("reached")
+pub(crate) async fn reaches(sandbox: &TestSandbox, address: &str, port: u16) -> bool {
+    !reached_of(sandbox, &[address], port).await.is_empty()
+}
+
+/// Those that it reaches. All are tried at once: each costs a shell, and may cost seconds.
+async fn reached_of(sandbox: &TestSandbox, addresses: &[&str], port: u16) -> Vec<String> {
+    let tried = format!("timeout 4 bash -c \"exec 3<>/dev/tcp/$a/{port}\" 2>/dev/null && echo $a");
+    let script = format!("for a in {}; do ({tried}) & done; wait", addresses.join(" "));
+    sandbox.run(&script).await.stdout.to_text().lines().map(str::to_owned).collect()
 }
 
 async fn keeps_to_its_network(sandbox: &TestSandbox) {
-    assert!(reaches(sandbox, PUBLIC[0], PORT).await, "{} is not reached", PUBLIC[0]);
-    for address in DENIED.iter().chain(&HOST[..2]) {
-        assert!(!reaches(sandbox, address, PORT).await, "{address} was reached");
-    }
+    let tried: Vec<&str> = PUBLIC[..1].iter().chain(&DENIED).chain(&HOST[..2]).copied().collect();
+    assert_eq!(reached_of(sandbox, &tried, PORT).await, PUBLIC[..1]);
 }
 
 /// The address that a name has, as programs find it.
@@ -115,36 +130,20 @@ fn question_end(message: &[u8]) -> usize {
 
 /// A host with the internet around it, and a runtime all of whose threads are there.
 fn on_a_host_with_docker<F: Future<Output = ()>>(test: impl FnOnce(TestDocker, Namespace) -> F + Send) {
+    on_a_host_with_a_docker(DaemonOptions::default(), test);
+}
+
+fn on_a_host_with_a_docker<F: Future<Output = ()>>(
+    options: DaemonOptions,
+    test: impl FnOnce(TestDocker, Namespace) -> F + Send,
+) {
     TestDocker::prepare();
     on_a_host(|world| {
-        let docker = TestDocker::own_in_this_network();
+        let docker = TestDocker::own_with(DaemonOptions { own_network: false, ..options });
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(test(docker, world.internet));
     });
-}
-
-/// The server is in a network namespace of its own, with nothing around it, and Docker in another.
-fn apart_from_docker<F: Future<Output = ()>>(test: impl FnOnce(TestDocker) -> F + Send) {
-    TestDocker::prepare();
-    let own = Namespace::make().unwrap();
-    own.run(|| {
-        let docker = TestDocker::own();
-        // Made here, so that its threads are here too.
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        runtime.block_on(test(docker));
-    })
-    .unwrap();
-}
-
-/// Runs a program in the network of Docker's host and returns what it printed.
-fn on_the_host_of_docker(docker: &TestDocker, options: &[&str], program: &[&str]) -> String {
-    let mut command = Command::new("/usr/bin/docker");
-    command.args(["--host", docker.address(), "run", "--network", "host"]).args(options);
-    let output = command.arg(TEST_IMAGE).args(program).output().unwrap();
-    assert!(output.status.success(), "{program:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// The first resolver of the machine, which the tests cannot choose: it is where questions go.
@@ -173,16 +172,16 @@ fn the_policy_is_the_same_on_every_path() {
 
         // Nor do they reach each other.
         let other = host.make(NetworkMode::Internet).await;
-        let listens = "python3 -c 'import socket, time; s = socket.create_server((\"\", 8000)); time.sleep(99)' \
-                       >/dev/null 2>&1 & sleep 2; hostname -i";
+        let listens = "python3 -c 'import socket, time; s = socket.create_server((\"\", 8000)); \
+                       open(\"listens\", \"w\"); time.sleep(99)' >/dev/null 2>&1 & \
+                       until test -e listens; do sleep 0.1; done; hostname -i";
         let address = other.sh(listens).await.split_whitespace().next().unwrap().to_owned();
         assert!(!reaches(&one, &address, 8000).await, "{address} was reached");
         assert!(reaches(&other, "127.0.0.1", 8000).await, "it listens");
 
         let alone = host.make(NetworkMode::Isolated).await;
-        for address in [PUBLIC[0], DENIED[0], HOST[0]] {
-            assert!(!reaches(&alone, address, PORT).await, "{address} was reached");
-        }
+        let tried = [PUBLIC[0], DENIED[0], HOST[0]];
+        assert!(reached_of(&alone, &tried, PORT).await.is_empty(), "one of {tried:?} was reached");
 
         host.provider().stop(one.spec.id).await.unwrap();
         host.subject.resume(&one).await;
@@ -226,43 +225,83 @@ fn what_others_remove_is_put_back_before_the_next_container() {
     });
 }
 
-/// Docker is in another network namespace than the server, as where the server is a container itself.
+/// The rules hold while Docker is away, while it comes back and afterwards: for a sandbox that outlives it and
+/// tries all the time, and for the next one.
 #[test]
-fn a_helper_puts_the_rules_where_docker_is() {
-    apart_from_docker(|docker| async move {
+fn the_policy_holds_while_docker_is_away() {
+    let options = DaemonOptions { live_restore: true, ..DaemonOptions::default() };
+    on_a_host_with_a_docker(options, |docker, _internet| async move {
         let host = Host::new(docker);
         assert!(host.provider().health().await.is_healthy());
-        assert_eq!(host.provider().why_no_network(NetworkMode::Internet).await, None);
         let one = host.make(NetworkMode::Internet).await;
-        // Nothing is behind that Docker; but it has an address, and names are asked for there.
-        let gateway = one.sh("ip -4 route show default | cut -d ' ' -f 3").await.trim().to_owned();
-        assert!(one.sh("cat /etc/resolv.conf").await.contains(&gateway), "{gateway}");
-        // Somebody listens on Docker's host, and whoever is on that host reaches them.
-        let listens = "import socket, time; s = socket.create_server(('', 2222)); time.sleep(300)";
-        on_the_host_of_docker(&host.docker, &["-d"], &["python3", "-c", listens]);
-        let connects = format!("sleep 2; exec 3<>/dev/tcp/{gateway}/2222 && echo reached");
-        let seen = on_the_host_of_docker(&host.docker, &["--rm"], &["bash", "-c", &connects]);
-        assert_eq!(seen, "reached\n", "it listens");
-        assert!(!reaches(&one, &gateway, 2222).await, "{gateway} was reached");
-        host.provider().destroy(one.spec.id).await.unwrap();
-        let table = bridge_table_name(host.installation);
-        assert!(!run("nft", "list tables").contains(&table), "the server's own host is left alone");
+        let tries = |name: &str, addresses: &[&str]| {
+            let addresses = addresses.join(" ");
+            let tried = format!("timeout 1 bash -c \"exec 3<>/dev/tcp/$a/{PORT}\" 2>/dev/null");
+            format!(
+                "while :; do for a in {addresses}; do {tried} && echo $a >> {name}; echo >> {name}-tries; done; done"
+            )
+        };
+        let denied: Vec<&str> = DENIED.iter().chain(&HOST[..2]).copied().collect();
+        for (name, addresses) in [("denied", denied.as_slice()), ("public", &PUBLIC[..1])] {
+            one.client.start_process(&CommandSpec::shell(tries(name, addresses))).await.unwrap();
+        }
+        for signal in ["KILL", "TERM"] {
+            host.docker.daemon().end_by(signal);
+            tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+            host.docker.daemon().start_again();
+            // Before the provider has so much as looked.
+            tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+            one.client.greet().await.unwrap();
+            keeps_to_its_network(&one).await;
+            let next = host.make(NetworkMode::Internet).await;
+            keeps_to_its_network(&next).await;
+            host.provider().destroy(next.spec.id).await.unwrap();
+        }
+        assert_eq!(one.run("cat denied").await.stdout.to_text(), "", "reached meanwhile");
+        let number = async |file: &str| one.sh(&format!("wc -l < {file}")).await.parse::<u32>().unwrap();
+        assert!(number("denied-tries").await > 10, "it was tried");
+        assert!(number("public").await > 10, "it went on reaching what it may");
+        if let Err(error) = host.provider().destroy(one.spec.id).await {
+            // Docker 20.10 miscounts who uses a volume when a container has outlived its daemon.
+            assert!(error.to_string().contains("volume has active mounts"), "{error}");
+            host.docker.daemon().end_by("TERM");
+            host.docker.daemon().start_again();
+            host.provider().destroy(one.spec.id).await.unwrap();
+        }
     });
 }
 
-/// Without an image that has its programs there is no helper, so the network is not offered, and a
-/// request that names it is refused.
+/// A server inside is for the control plane: through the tunnel, and not at the container's address.
 #[test]
-fn a_network_that_cannot_be_upheld_is_refused() {
-    apart_from_docker(|docker| async move {
-        run("docker", &format!("--host {} rmi {TEST_IMAGE} emergent/workspace:latest", docker.address()));
+fn a_server_inside_is_reached_through_the_tunnel_alone() {
+    on_a_host_with_docker(|docker, _internet| async move {
         let host = Host::new(docker);
         assert!(host.provider().health().await.is_healthy());
-        assert_eq!(host.provider().capabilities().await.networks, [NetworkMode::Isolated]);
-        let why = host.provider().why_no_network(NetworkMode::Internet).await.unwrap();
-        assert!(why.contains("emergent image build"), "{why}");
-        let refused = host.provider().create(&host.spec(NetworkMode::Internet)).await;
-        assert!(refused.is_err() && !matches!(refused, Err(ProviderError::TimedOut { .. })), "{refused:?}");
-        assert!(host.provider().list().await.unwrap().is_empty());
+        let one = host.make(NetworkMode::Internet).await;
+        let serve = "import socket\nlistener = socket.create_server(('127.0.0.1', 8123))\nwhile True:\n  \
+                     connection, _ = listener.accept()\n  connection.recv(4096)\n  \
+                     connection.sendall(b'HTTP/1.0 200 OK\\r\\n\\r\\nhello')\n  connection.close()\n";
+        let words = ["python3", "-c", serve];
+        let _server = one.client.stdio(&StdioSpec::new(words)).await.unwrap();
+        let mut tunnel = one.client.tunnel(8123).await;
+        for _ in 0..100 {
+            if tunnel.is_ok() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            tunnel = one.client.tunnel(8123).await;
+        }
+        let mut tunnel = tunnel.unwrap();
+        tunnel.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
+        let mut heard = Vec::new();
+        tunnel.read_to_end(&mut heard).await.unwrap();
+        assert!(heard.ends_with(b"hello"), "{}", String::from_utf8_lossy(&heard));
+
+        let format = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}";
+        let address = host.docker.docker(&["inspect", "--format", format, &one.sandbox.provider_id]);
+        let address = std::net::SocketAddr::new(address.parse().unwrap(), 8123);
+        let reached = std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_secs(3));
+        assert!(reached.is_err(), "{address} was reached");
+        host.provider().destroy(one.spec.id).await.unwrap();
     });
 }

@@ -2,6 +2,7 @@
 //! Docker of their own. The machine's own network is not touched.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod apart;
 mod containers;
 #[path = "../../../host-net/tests/host/world.rs"]
 #[expect(dead_code, reason = "shared with the tests of host-net")]
