@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use emergent_types::ProviderKind;
+use emergent_types::{ProviderKind, SnapshotId};
 use time::OffsetDateTime;
 
 /// A provider that was considered and did not serve.
@@ -40,6 +40,11 @@ pub enum Refusal {
         field: &'static str,
         /// Why not.
         reason: String,
+    },
+    /// A copy of a disk that is not there.
+    SnapshotNotFound {
+        /// Which.
+        id: SnapshotId,
     },
     /// An image that a provider which works looked for and did not get. Whatever the others said:
     /// whoever asked can do something about this.

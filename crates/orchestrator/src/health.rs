@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use emergent_provider::{Health, WorkspaceProvider};
-use emergent_types::{Capabilities, ProviderKind};
+use emergent_types::{Capabilities, NetworkMode, ProviderKind};
 use time::OffsetDateTime;
 
 /// How long a health check may take.
@@ -19,6 +19,38 @@ pub enum ProviderState {
     Healthy,
     /// The last check failed, for this reason.
     Unhealthy(String),
+    /// It is not used here, for this reason.
+    Disabled(String),
+}
+
+impl ProviderState {
+    /// Its name.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Unhealthy(_) => "unhealthy",
+            Self::Disabled(_) => "disabled",
+        }
+    }
+
+    /// Why it does not take part.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Healthy => None,
+            Self::Unhealthy(reason) | Self::Disabled(reason) => Some(reason),
+        }
+    }
+}
+
+/// A provider is in another state than before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateChange {
+    /// Which.
+    pub provider: ProviderKind,
+    /// The state before; `None` for the first.
+    pub from: Option<&'static str>,
+    /// The state now.
+    pub to: ProviderState,
 }
 
 /// What is known of one provider.
@@ -28,10 +60,21 @@ pub struct ProviderStatus {
     pub kind: ProviderKind,
     /// The last check's result.
     pub state: ProviderState,
-    /// When it was made.
-    pub last_check_at: OffsetDateTime,
-    /// What it can do.
-    pub capabilities: Capabilities,
+    /// When it was made; `None` for what is not used and so never checked.
+    pub last_check_at: Option<OffsetDateTime>,
+    /// What it can do; `None` for what is not used, and for what has never said.
+    pub capabilities: Option<Capabilities>,
+    /// Network modes that are not among its capabilities.
+    pub networks_unavailable: Vec<UnavailableNetwork>,
+}
+
+/// A network mode that a provider does not offer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnavailableNetwork {
+    /// Which.
+    pub network: NetworkMode,
+    /// Why, for people; `None` where nothing is known about it.
+    pub reason: Option<String>,
 }
 
 /// Asks a provider, bounded in time: a provider that hangs is unhealthy, not a hang.

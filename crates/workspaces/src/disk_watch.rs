@@ -46,6 +46,11 @@ impl DiskWatch {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What was counted last; `None` where nothing is.
+    pub(crate) fn found(&self) -> Option<DiskUse> {
+        self.latest()?.found
+    }
+
     fn set(&self, look: Look) {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(look);
     }

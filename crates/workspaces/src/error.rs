@@ -3,7 +3,8 @@
 use emergent_agent_client::AgentError;
 use emergent_orchestrator::NoProvider;
 use emergent_store::StoreError;
-use emergent_types::{WorkspaceId, WorkspaceStatus};
+use emergent_types::{ProviderKind, SnapshotId, WorkspaceId, WorkspaceStatus};
+use uuid::Uuid;
 
 /// A workspace was not created. Nothing is left of it.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +35,20 @@ pub enum CreateError {
         /// Why not.
         reason: String,
     },
+    /// The request names a provider that the administrator has left out.
+    #[error("provider {provider} is disabled: {reason}")]
+    ProviderDisabled {
+        /// Which.
+        provider: ProviderKind,
+        /// Why.
+        reason: String,
+    },
+    /// The snapshot to start from is not there.
+    #[error("snapshot {id} does not exist")]
+    SnapshotNotFound {
+        /// Which.
+        id: SnapshotId,
+    },
     /// No provider could make a sandbox.
     #[error(transparent)]
     NoProvider(NoProvider),
@@ -44,6 +59,12 @@ pub enum CreateError {
         id: WorkspaceId,
         /// What the client said.
         reason: String,
+    },
+    /// It was made, and could not be written down.
+    #[error("workspace {id} was made, but the database did not take it; it is removed")]
+    NotRecorded {
+        /// Which.
+        id: WorkspaceId,
     },
     /// Somebody destroyed it while it was being made.
     #[error("workspace {id} was destroyed while it was being created")]
@@ -97,6 +118,14 @@ pub enum LifecycleError {
         id: WorkspaceId,
         /// Its state.
         status: WorkspaceStatus,
+    },
+    /// Another session works in it.
+    #[error("workspace {id} is attached to session {holder}")]
+    Attached {
+        /// Which.
+        id: WorkspaceId,
+        /// Who has it.
+        holder: Uuid,
     },
     /// Resuming would exceed the concurrency limit.
     #[error(

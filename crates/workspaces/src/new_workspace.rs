@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use emergent_provider::NamedDemands;
-use emergent_store::{Environment, TokenId, WorkspaceRow};
+use emergent_store::{Environment, SnapshotRow, TokenId, WorkspaceRow};
 use emergent_types::{
     ByteSize, ContainerType, Cpu, DeploymentMode, IsolationLevel, Lifecycle, NetworkMode, ProviderChoice,
-    ProviderKind, ResourceLimits, WorkspaceId, WorkspaceStatus,
+    ProviderKind, ResourceLimits, SnapshotId, WorkspaceId, WorkspaceStatus,
 };
 use serde_json::{Map, Value};
 
@@ -24,9 +24,9 @@ pub struct RequestedLimits {
 }
 
 /// A workspace that is asked for. What is `None` is the installation's default.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct NewWorkspace {
-    /// What it will be called; a new id where it does not matter.
+    /// What it will be called where a sandbox is made for it; a new id where it does not matter.
     pub id: Option<WorkspaceId>,
     /// Which provider.
     pub provider: ProviderChoice,
@@ -48,6 +48,30 @@ pub struct NewWorkspace {
     pub metadata: Map<String, Value>,
     /// Whose it will be.
     pub owner: Option<TokenId>,
+    /// Whether a sandbox that was made before may serve.
+    pub warm_start: bool,
+    /// The copy of a disk to start from.
+    pub snapshot: Option<SnapshotId>,
+}
+
+impl Default for NewWorkspace {
+    fn default() -> Self {
+        Self {
+            id: None,
+            provider: ProviderChoice::Auto,
+            deployment_mode: None,
+            limits: RequestedLimits::default(),
+            min_isolation: None,
+            network: None,
+            environment: Environment::default(),
+            base_image: None,
+            ttl: None,
+            metadata: Map::new(),
+            owner: None,
+            warm_start: true,
+            snapshot: None,
+        }
+    }
 }
 
 /// What a request itself names, and must be enforced or refused.
@@ -60,6 +84,42 @@ pub(crate) struct Named {
 }
 
 impl NewWorkspace {
+    /// The same as was asked for when this one was made.
+    pub(crate) fn like(row: &WorkspaceRow) -> Self {
+        let limits = row.resource_limits;
+        let named = row.named_demands.unwrap_or_default();
+        Self {
+            deployment_mode: Some(row.deployment_mode),
+            limits: RequestedLimits {
+                cpu: named.cpu.then_some(limits.cpu),
+                memory: named.memory.then_some(limits.memory),
+                disk: named.disk.then_some(limits.disk),
+            },
+            min_isolation: Some(row.min_isolation),
+            environment: row.environment.clone(),
+            ttl: row.ttl_seconds.map(|seconds| Duration::from_secs(seconds.into())),
+            metadata: row.metadata.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// The same from a copy of a disk: what the request does not name is as it was where the copy was made.
+    pub(crate) fn with_snapshot(self, snapshot: &SnapshotRow) -> Self {
+        let was = snapshot.resource_limits;
+        Self {
+            provider: ProviderChoice::Explicit(snapshot.provider),
+            limits: RequestedLimits {
+                cpu: self.limits.cpu.or(Some(was.cpu)),
+                memory: self.limits.memory.or(Some(was.memory)),
+                disk: self.limits.disk.or(Some(was.disk)),
+            },
+            network: self.network.or(Some(snapshot.network)),
+            base_image: snapshot.base_image.clone(),
+            snapshot: Some(snapshot.id),
+            ..self
+        }
+    }
+
     /// What must be enforced or refused.
     pub(crate) fn named(&self, options: &Options) -> Named {
         let demands = NamedDemands {
@@ -104,7 +164,7 @@ impl NewWorkspace {
                 disk: self.limits.disk.unwrap_or(defaults.disk),
             },
             named_demands: Some(self.named(options).demands),
-            snapshot_id: None,
+            snapshot_id: self.snapshot.map(|id| id.to_string()),
             mcp_config: None,
             metadata: self.metadata.clone(),
             requested_provider: self.provider,
@@ -125,6 +185,7 @@ impl NewWorkspace {
             error: None,
             resume_attempts: 0,
             acknowledged,
+            warm_pool: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use emergent_provider::NamedDemands;
 use emergent_store::WorkspaceRow;
 use emergent_types::{DeploymentMode, IsolationLevel, NetworkMode, ProviderKind, ResourceLimits};
 
-use crate::HostServices;
+use crate::{Failpoints, HostCapacity, HostServices, PoolSpec};
 
 /// How workspaces are run.
 #[derive(Debug, Clone)]
@@ -31,6 +31,25 @@ pub struct Options {
     pub reconcile_interval: Duration,
     /// How long processes may take to end when their workspace is stopped or destroyed.
     pub grace: Duration,
+    /// How long after the last use a stream is let go that costs the host a process; `None` is never.
+    pub stream_idle: Option<Duration>,
+    /// How long after the last use a workspace is stopped, with what runs standing still where its provider can
+    /// do that; `None` is never.
+    pub idle_stop: Option<Duration>,
+    /// Copies of disks that may be kept at once.
+    pub max_snapshots: u32,
+    /// Sandboxes that are made before anybody asks for them.
+    pub pools: Vec<PoolSpec>,
+    /// How often pools are looked after where nothing else calls for it.
+    pub pool_interval: Duration,
+    /// How often it is looked at what every workspace uses.
+    pub usage_interval: Duration,
+    /// From how much on there is an alert, in per cent of what there is.
+    pub alert_percent: u8,
+    /// What this host has for workspaces.
+    pub host: HostCapacity,
+    /// Where a test ends this server.
+    pub failpoints: Failpoints,
     /// What programs in every workspace can reach.
     pub services: HostServices,
 }
@@ -65,6 +84,15 @@ impl Default for Options {
             sweep_interval: Duration::from_secs(2),
             reconcile_interval: Duration::from_secs(60),
             grace: Duration::from_secs(10),
+            stream_idle: Some(Duration::from_secs(5 * 60)),
+            idle_stop: None,
+            max_snapshots: 100,
+            pools: Vec::new(),
+            pool_interval: Duration::from_secs(5),
+            usage_interval: Duration::from_secs(10),
+            alert_percent: 80,
+            host: HostCapacity::default(),
+            failpoints: Failpoints::default(),
             services: HostServices::default(),
         }
     }

@@ -14,8 +14,17 @@ use tokio::task::JoinSet;
 
 use crate::activity::Activity;
 use crate::actor::Request;
+use crate::alerts::{self, Alerts};
+use crate::contact::{self, Contact};
 use crate::disk_watch::{self, DiskWatch};
-use crate::{Handle, Options, reconcile, sweeper};
+use crate::events::Events;
+use crate::pool::{self, Pools};
+use crate::snapshots::InProgress;
+use crate::usage::{self, UsageHistory};
+use crate::{Handle, Options, Place, reconcile, sweeper};
+
+/// How long a server that goes down waits for the members of its pools to go.
+const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
 /// The service could not start.
 #[derive(Debug, thiserror::Error)]
@@ -31,10 +40,19 @@ pub(crate) struct Context {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) orchestrator: Orchestrator,
     pub(crate) registry: Registry,
+    pub(crate) pools: Pools,
+    pub(crate) snapshots: InProgress,
+    pub(crate) events: Events,
+    pub(crate) alerts: Alerts,
     closing: AtomicBool,
 }
 
 impl Context {
+    /// A place where a test may end this server.
+    pub(crate) async fn reach(&self, place: Place) {
+        self.options.failpoints.reach(place).await;
+    }
+
     /// The server is going down: nothing new is begun.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
@@ -45,6 +63,8 @@ impl Context {
 pub(crate) struct Presence {
     pub(crate) activity: Activity,
     pub(crate) disk: DiskWatch,
+    pub(crate) usage: UsageHistory,
+    pub(crate) contact: Contact,
     agent: Mutex<Option<AgentClient>>,
 }
 
@@ -53,6 +73,8 @@ impl Presence {
         Self {
             activity: Activity::new(row.last_used_at, row.ttl_seconds),
             disk: DiskWatch::default(),
+            usage: UsageHistory::default(),
+            contact: Contact::default(),
             agent: Mutex::new(None),
         }
     }
@@ -83,6 +105,11 @@ pub(crate) struct Entry {
 impl Entry {
     pub(crate) fn status(&self) -> WorkspaceStatus {
         self.view.borrow().status
+    }
+
+    /// Whether it waits in a pool and is nobody's.
+    pub(crate) fn is_in_pool(&self) -> bool {
+        self.view.borrow().warm_pool.is_some()
     }
 
     /// The row as last written, with the latest use.
@@ -158,18 +185,28 @@ impl Service {
         orchestrator: Orchestrator,
     ) -> Result<Self, StartError> {
         let context = Arc::new(Context {
+            pools: Pools::new(&options.pools),
+            snapshots: InProgress::default(),
             options,
             store,
             orchestrator,
             registry: Registry::default(),
+            events: Events::new(emergent_store::now()),
+            alerts: Alerts::default(),
             closing: AtomicBool::new(false),
         });
+        context.pools.load_size(&context).await?;
         reconcile::on_start(&context).await?;
         let mut tasks = JoinSet::new();
         tasks.spawn(sweeper::sweep_expired(context.clone()));
+        tasks.spawn(sweeper::stop_idle(context.clone()));
         tasks.spawn(sweeper::flush_activity(context.clone()));
         tasks.spawn(reconcile::periodically(context.clone()));
         tasks.spawn(disk_watch::watch_disks(context.clone()));
+        tasks.spawn(contact::let_idle_go(context.clone()));
+        tasks.spawn(pool::keeper::keep(context.clone()));
+        tasks.spawn(usage::watch_usage(context.clone()));
+        tasks.spawn(alerts::watch_providers(context.clone()));
         let orchestrator = context.orchestrator.clone();
         tasks.spawn(async move { orchestrator.watch_health().await });
         Ok(Self { context, tasks })
@@ -181,17 +218,30 @@ impl Service {
     }
 
     /// Begins nothing new, gives running calls `grace`, and writes what is unwritten.
-    /// Workspaces stay up and are adopted by the next start.
+    /// Workspaces stay up and are adopted by the next start; members of pools go.
     pub async fn shutdown(mut self, grace: Duration) {
         self.context.closing.store(true, Ordering::Release);
         let deadline = tokio::time::Instant::now() + grace;
         let is_running = |entry: &Arc<Entry>| entry.presence.activity.running() > 0;
+        pool::keeper::drain(&self.context, DRAIN_LIMIT).await;
         let busy = || self.context.registry.with_all(|mut entries| entries.any(is_running));
         while busy() && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         self.tasks.shutdown().await;
         sweeper::flush(&self.context).await;
+        self.let_go().await;
+    }
+
+    /// Ends like a server that is killed, as far as that is possible within one process: nothing is
+    /// finished, and no member of a pool goes.
+    pub async fn abandon(mut self) {
+        self.context.closing.store(true, Ordering::Release);
+        self.tasks.shutdown().await;
+        self.let_go().await;
+    }
+
+    async fn let_go(&self) {
         // Without senders the owners end; what they had begun, the next start goes on with.
         self.context.registry.clear();
         self.context.store.close().await;

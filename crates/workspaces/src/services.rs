@@ -50,6 +50,10 @@ impl HostServices {
         Self(services)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn find(&self, name: &str) -> Option<Arc<dyn HostService>> {
         self.0.iter().find(|service| service.name() == name).cloned()
     }
@@ -86,14 +90,22 @@ pub(crate) struct Guest {
 impl Guest {
     /// Offers the services, again and again when the agent's stream is lost.
     pub(crate) fn offer(self, services: &HostServices) -> Offering {
-        if services.0.is_empty() {
+        if services.is_empty() {
             return Offering(None);
         }
         let services = services.clone();
         Offering(Some(tokio::spawn(async move {
             let mut pause = FIRST_PAUSE;
             loop {
-                match self.offer_once(&services).await {
+                self.presence.contact.wanted().await;
+                let ended = tokio::select! {
+                    ended = self.offer_once(&services) => ended,
+                    () = self.presence.contact.let_go() => {
+                        pause = FIRST_PAUSE;
+                        continue;
+                    }
+                };
+                match ended {
                     Ok(()) => pause = FIRST_PAUSE,
                     Err(AgentError::Unsupported { .. }) => return,
                     Err(error) => {
@@ -111,6 +123,7 @@ impl Guest {
         // Between a loss and its repair there is nobody to offer them to.
         let Some(client) = self.presence.agent() else { return Ok(()) };
         let mut offer = client.offer_services(&services.names()).await?;
+        self.presence.contact.note_offered();
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {

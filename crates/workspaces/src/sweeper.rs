@@ -1,29 +1,46 @@
 //! Ends what has expired, and writes down what was used.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
+
+use emergent_types::WorkspaceStatus;
 
 use crate::activity::FLUSH_INTERVAL;
 use crate::actor::Request;
-use crate::service::Context;
+use crate::service::{Context, Entry};
 
 /// How many expired workspaces one round takes on.
-const BATCH: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
+const BATCH: usize = 100;
 
-/// Looks for expired workspaces for ever. The database says which may have expired; the
-/// owner of each knows about uses that are not written yet and about running operations.
+/// Looks for expired workspaces for ever. Every row has an owner here, and what is known of its use is ahead
+/// of what is written, so the database is not asked.
 pub(crate) async fn sweep_expired(context: Arc<Context>) {
     loop {
         tokio::time::sleep(context.options.sweep_interval).await;
-        match context.store.expired(emergent_store::now(), BATCH).await {
-            Ok(expired) => {
-                for entry in expired.into_iter().filter_map(|id| context.registry.get(id)) {
-                    entry.tell(Request::Expire);
-                }
-            }
-            Err(error) => tracing::warn!(%error, "cannot look for expired workspaces: {error}"),
+        for entry in context.registry.filter(may_be_over).into_iter().take(BATCH) {
+            entry.tell(Request::Expire);
         }
     }
+}
+
+/// Stops what nobody uses, for ever.
+pub(crate) async fn stop_idle(context: Arc<Context>) {
+    let Some(after) = context.options.idle_stop else { return };
+    let is_idle = |entry: &Entry| {
+        entry.status() == WorkspaceStatus::Ready
+            && !entry.is_in_pool()
+            && entry.presence.activity.is_idle_for(after)
+    };
+    loop {
+        tokio::time::sleep(context.options.sweep_interval).await;
+        for entry in context.registry.filter(is_idle).into_iter().take(BATCH) {
+            entry.tell(Request::Rest { unused_for: after });
+        }
+    }
+}
+
+fn may_be_over(entry: &Entry) -> bool {
+    use WorkspaceStatus::{Failed, Ready, Stopped};
+    entry.presence.activity.is_over() && matches!(entry.status(), Ready | Stopped | Failed)
 }
 
 /// Writes uses for ever.

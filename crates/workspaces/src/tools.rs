@@ -37,7 +37,9 @@ impl ToolCall {
                 not_sent: true,
             })
         })?;
-        entry.presence.activity.begin();
+        if !entry.presence.activity.begin() {
+            return Err(not_ready(WorkspaceStatus::Destroying));
+        }
         Ok(Self { entry, client })
     }
 

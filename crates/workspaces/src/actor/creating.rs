@@ -1,21 +1,32 @@
 //! From intent to a sandbox whose agent answers.
 
+use std::time::Instant;
+
 use emergent_agent_client::AgentClient;
-use emergent_orchestrator::{Attempt, Demand, NoProvider, Placement, Refusal};
+use emergent_orchestrator::{Attempt, NoProvider, Placement, Refusal};
 use emergent_provider::SandboxSpec;
 use emergent_store::{AttemptOutcome, AttemptRecord, WarningsUpdate, WorkspaceUpdate};
 use emergent_types::WorkspaceStatus;
+use tokio::sync::oneshot;
 
 use super::{Actor, CreateReply, Interrupted, Phase};
-use crate::CreateError;
+use crate::creation;
 use crate::new_workspace::Named;
+use crate::{CreateError, Place};
 
 impl Actor {
     pub(super) async fn creating(&mut self, reply: Option<CreateReply>, named: Named) -> Phase {
-        let demand = self.demand(named.isolation);
+        let demand = creation::demand(&self.row(), &self.context.options, named.isolation);
         let spec = SandboxSpec { named: named.demands, ..self.spec() };
         let orchestrator = self.context.orchestrator.clone();
-        let place = async move { orchestrator.place(&demand, &spec).await };
+        let row = self.row();
+        let snapshot = row.snapshot_id.as_deref().and_then(|id| id.parse().ok());
+        let place = async move {
+            match snapshot {
+                None => orchestrator.place(&demand, &spec).await,
+                Some(snapshot) => orchestrator.restore(row.provider, snapshot, &demand, &spec).await,
+            }
+        };
         // A future of this size would sit in every other await of the actor.
         let placed = match self.interruptible(Box::pin(place), &mut Vec::new()).await {
             Err(interrupted) => return self.cancelled(interrupted, reply),
@@ -25,8 +36,16 @@ impl Actor {
         let Some(provider) = self.context.orchestrator.provider(placed.provider) else {
             return self.fail("provider_gone", format!("provider {} has gone", placed.provider)).await;
         };
+        self.context.reach(Place::CreateSandboxMade).await;
         // Recorded before the agent is spoken to: a crash from here on finds the provider.
         self.record(placed_update(&placed)).await;
+        self.context.reach(Place::CreateSandboxRecorded).await;
+        // One that an earlier server has left is returned by a create as it is.
+        let since = Instant::now();
+        if let Err(error) = self.uphold_limits(&provider).await {
+            let error = self.has_other_limits(since, error.to_string());
+            return self.give_up("not_adjusted", error, reply).await;
+        }
         let client = self.agent_client(provider);
         let greet = {
             let client = client.clone();
@@ -42,26 +61,24 @@ impl Actor {
         }
     }
 
-    fn demand(&self, isolation_is_named: bool) -> Demand {
-        let row = self.row();
-        Demand {
-            container_type: row.container_type,
-            deployment_mode: row.deployment_mode,
-            choice: row.requested_provider,
-            preferred: self.context.options.preferred_provider,
-            min_isolation: row.min_isolation,
-            isolation_is_named,
-        }
-    }
-
     async fn created(&mut self, client: AgentClient, reply: Option<CreateReply>) -> Phase {
         self.presence.set_agent(Some(client));
         self.presence.activity.note();
         // From here on the workspace is promised: it survives a crash.
-        self.record(WorkspaceUpdate::to_status(WorkspaceStatus::Ready)).await;
+        self.context.reach(Place::CreateAgentGreeted).await;
+        let is_written = self.record(WorkspaceUpdate::to_status(WorkspaceStatus::Ready)).await;
+        if !is_written && let Some(reply) = reply {
+            // A start would remove it, so nobody may be promised it.
+            return self.give_up("not_recorded", CreateError::NotRecorded { id: self.id }, Some(reply)).await;
+        }
+        self.context.reach(Place::CreateReady).await;
         let row = self.row();
         tracing::info!(workspace = %self.id, provider = %row.provider, isolation = ?row.isolation,
             "workspace {} is ready on {}", self.id, row.provider);
+        if let Some(stock) = self.context.pools.stock_of(&row) {
+            stock.note_success();
+            stock.offer(self.id);
+        }
         if let Some(reply) = reply {
             let _ = reply.send(Ok(row));
         }
@@ -72,7 +89,7 @@ impl Actor {
         if let Some(reply) = reply {
             let _ = reply.send(Err(CreateError::Destroyed { id: self.id }));
         }
-        Phase::Destroying { replies: vec![interrupted.0] }
+        Phase::Destroying { replies: interrupted.0.into_iter().collect() }
     }
 
     async fn no_provider(&mut self, failure: NoProvider, reply: Option<CreateReply>) -> Phase {
@@ -85,22 +102,34 @@ impl Actor {
             Some(Refusal::ImageNotFound { reference, reason }) => {
                 ("image_not_found", CreateError::ImageNotFound { reference, reason })
             }
+            Some(Refusal::SnapshotNotFound { id }) => {
+                ("snapshot_not_found", CreateError::SnapshotNotFound { id })
+            }
             None => ("no_provider_available", CreateError::NoProvider(failure)),
         };
         self.give_up(code, error, reply).await
     }
 
     /// Whoever waits is told and no row stays; otherwise the row keeps the reason.
-    async fn give_up(&mut self, code: &str, error: CreateError, reply: Option<CreateReply>) -> Phase {
+    pub(super) async fn give_up(
+        &mut self,
+        code: &str,
+        error: CreateError,
+        reply: Option<CreateReply>,
+    ) -> Phase {
         let Some(reply) = reply else { return self.fail(code, error.to_string()).await };
         // The same request may try again. Should this fail, it is told that its workspace is gone.
         if let Err(error) = self.context.store.release_idempotency_key(self.id).await {
             tracing::warn!(workspace = %self.id, %error, "the key of a create that failed stays taken: {error}");
         }
-        // The answer comes after the removal, so that "nothing is left" is true when it is read.
-        let phase = self.destroying(Vec::new()).await;
-        let _ = reply.send(Err(error));
-        phase
+        // The answer comes after the removal, so that "nothing is left" is true when it is read; a removal
+        // that fails goes on, and keeps nobody waiting.
+        let (removal, removed) = oneshot::channel();
+        tokio::spawn(async move {
+            let _ = removed.await;
+            let _ = reply.send(Err(error));
+        });
+        self.destroying(vec![removal]).await
     }
 }
 
@@ -126,7 +155,8 @@ fn placed_update(placed: &Placement) -> WorkspaceUpdate {
     }
 }
 
-fn attempt_record(attempt: &Attempt) -> AttemptRecord {
+/// An attempt that came to nothing.
+pub(super) fn attempt_record(attempt: &Attempt) -> AttemptRecord {
     AttemptRecord {
         provider: attempt.provider,
         started_at: attempt.started_at,

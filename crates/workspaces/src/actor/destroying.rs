@@ -2,22 +2,30 @@
 
 use std::time::Duration;
 
-use emergent_provider::ProviderError;
+use emergent_provider::WorkspaceProvider;
 use emergent_store::WorkspaceUpdate;
-use emergent_types::WorkspaceStatus;
+use emergent_types::{WorkspaceId, WorkspaceStatus};
 
 use super::{Actor, Phase, Reply, Request, answer};
-use crate::LifecycleError;
 use crate::admission::{Verdict, Wish, judge};
+use crate::events;
+use crate::{LifecycleError, Place};
 
 /// How long until a destroy that failed is tried again by itself.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+/// The same where its provider is not one of this server's: only a start with another configuration helps.
+const PROVIDER_IS_MISSING: Duration = Duration::from_secs(10 * 60);
+
+/// How long a provider may take that most likely has nothing of a workspace.
+const ELSEWHERE_LIMIT: Duration = Duration::from_secs(5);
 
 impl Actor {
     /// Removes the sandbox, then the row. Does not give up: whoever waits is told of the
     /// first failure, and the work goes on until it succeeds.
     pub(super) async fn destroying(&mut self, mut replies: Vec<Reply>) -> Phase {
         self.record(WorkspaceUpdate::to_status(WorkspaceStatus::Destroying)).await;
+        self.context.reach(Place::DestroyIntentWritten).await;
         if let Some(client) = self.presence.take_agent() {
             // SIGTERM first: what is running may save its work.
             let quiesced = client.quiesce(self.context.options.grace).await;
@@ -31,19 +39,31 @@ impl Actor {
                 Err(error) => {
                     tracing::error!(workspace = %self.id, %error, "workspace {} could not be destroyed", self.id);
                     answer(replies.drain(..), Err(error));
+                    // The next start goes on with it.
+                    if self.context.is_closing() {
+                        return Phase::Gone;
+                    }
                 }
             }
-            self.wait_for_another_try(&mut replies).await;
+            let pause = match self.provider() {
+                Ok(_) => TRY_AGAIN,
+                Err(_) => PROVIDER_IS_MISSING,
+            };
+            self.wait_for_another_try(pause, &mut replies).await;
         }
         tracing::info!(workspace = %self.id, "workspace {} is destroyed", self.id);
         // Not findable any more before anybody hears of it: a 404 follows the confirmation.
         self.context.registry.remove(self.id);
+        self.tell(events::of_end(&self.row()));
         self.requests.close();
         while let Ok(request) = self.requests.try_recv() {
             match request {
                 Request::Wish(Wish::Destroy, reply) => replies.push(reply),
                 Request::Wish(_, reply) => answer([reply], Err(LifecycleError::NotFound { id: self.id })),
-                Request::Expire | Request::AgentLost | Request::Warn(_) => {}
+                Request::Retire(reply) => replies.extend(reply),
+                Request::Claim(claim) => claim.refuse(),
+                Request::Aside(aside) => aside.refuse(LifecycleError::NotFound { id: self.id }),
+                Request::Expire | Request::Rest { .. } | Request::AgentLost | Request::Warn(_) => {}
             }
         }
         answer(replies, Ok(self.row()));
@@ -52,17 +72,45 @@ impl Actor {
 
     async fn remove(&self) -> Result<(), LifecycleError> {
         let id = self.id;
-        let failed = |error: ProviderError| LifecycleError::Provider { id, reason: error.to_string() };
-        // A create that was cut off may have left something with any provider of its chain.
-        for provider in self.context.orchestrator.providers() {
-            provider.destroy(id).await.map_err(failed)?;
+        let row = self.row();
+        // Written with the place where it was made.
+        let is_placed = row.isolation.is_some();
+        if is_placed {
+            // Without it nobody can tell that nothing is left.
+            self.provider()?;
         }
+        let orchestrator = &self.context.orchestrator;
+        // A create that was cut off may have left something with any provider of its chain.
+        let removals = orchestrator.providers().iter().map(|provider| {
+            let kind = provider.kind();
+            let must_succeed = match is_placed {
+                true => kind == row.provider,
+                false => orchestrator.is_healthy(kind),
+            };
+            async move {
+                match must_succeed {
+                    true => provider
+                        .destroy(id)
+                        .await
+                        .map_err(|error| LifecycleError::Provider { id, reason: error.to_string() }),
+                    false => {
+                        remove_elsewhere(provider.as_ref(), id).await;
+                        Ok(())
+                    }
+                }
+            }
+        });
+        for removed in futures::future::join_all(removals).await {
+            removed?;
+        }
+        self.context.reach(Place::DestroySandboxRemoved).await;
         self.context.store.delete_workspace(id).await?;
+        self.context.reach(Place::DestroyRowRemoved).await;
         Ok(())
     }
 
-    async fn wait_for_another_try(&mut self, replies: &mut Vec<Reply>) {
-        let timer = tokio::time::sleep(TRY_AGAIN);
+    async fn wait_for_another_try(&mut self, pause: Duration, replies: &mut Vec<Reply>) {
+        let timer = tokio::time::sleep(pause);
         tokio::pin!(timer);
         loop {
             tokio::select! {
@@ -75,13 +123,29 @@ impl Actor {
                         }
                         _ => answer([reply], Err(self.wrong_state())),
                     },
+                    Some(Request::Retire(reply)) => replies.extend(reply),
+                    Some(Request::Claim(claim)) => claim.refuse(),
+                    Some(Request::Aside(aside)) => aside.refuse(self.wrong_state()),
                     Some(_) => {}
-                    None => {
-                        timer.as_mut().await;
-                        return;
-                    }
+                    // The server goes down, and the next start goes on with it.
+                    None => return,
                 },
             }
+        }
+    }
+}
+
+/// Removes what a create may have left where the workspace does not live. One that is away keeps nobody
+/// waiting: without its row, what is left there is an orphan and goes when it is seen.
+async fn remove_elsewhere(provider: &dyn WorkspaceProvider, id: WorkspaceId) {
+    let kind = provider.kind();
+    match tokio::time::timeout(ELSEWHERE_LIMIT, provider.destroy(id)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::debug!(workspace = %id, provider = %kind, %error, "not looked for on {kind}");
+        }
+        Err(_) => {
+            tracing::debug!(workspace = %id, provider = %kind, "not looked for on {kind}: it is silent");
         }
     }
 }

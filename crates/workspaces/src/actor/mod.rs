@@ -6,11 +6,15 @@
 //!
 //! The happy path: `Creating` places a sandbox and greets its agent, `Ready` waits for
 //! requests, `Stopping` quiesces and stops, `Resuming` starts again, `Destroying` removes
-//! everything and then the row. Failures: whatever goes wrong while creating, resuming or
-//! recovering ends in `Failed`; a destroy that fails is tried again until it succeeds.
+//! everything and then the row. Failures: what cannot be created, and a sandbox whose disk is gone,
+//! ends in `Failed`; a stop that fails leads back to `Ready` and a resume to `Stopped`, because a provider
+//! that is away comes back; a destroy that fails is tried again until it succeeds.
 
+mod aside;
+mod claiming;
 mod creating;
 mod destroying;
+mod limits;
 mod ready;
 mod resuming;
 mod stopping;
@@ -26,9 +30,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::admission::{Verdict, Wish, judge};
 use crate::dialer::ProviderDialer;
+use crate::events;
 use crate::new_workspace::Named;
 use crate::service::{Context, Entry, Presence};
 use crate::{CreateError, LifecycleError};
+
+pub(crate) use aside::Aside;
+pub(crate) use claiming::{Claim, Claimed};
 
 /// Whoever waits for a stop, resume or destroy.
 pub(crate) type Reply = oneshot::Sender<Result<WorkspaceRow, LifecycleError>>;
@@ -42,10 +50,18 @@ pub(crate) enum Request {
     Wish(Wish, Reply),
     /// Its time may be over; the actor knows best.
     Expire,
+    /// Nobody may have used it for so long; the actor knows best.
+    Rest { unused_for: Duration },
     /// A call could not reach the agent, or reconcile did not see the sandbox.
     AgentLost,
     /// Something its user should know.
     Warn(String),
+    /// Something that leaves it in the state it is in.
+    Aside(Aside),
+    /// Somebody wants it, as long as it waits in a pool.
+    Claim(Box<Claim>),
+    /// It is not needed any more, as long as it waits in a pool.
+    Retire(Option<Reply>),
 }
 
 /// Where a workspace is, with what that phase needs.
@@ -78,7 +94,7 @@ pub(crate) enum Loss {
 }
 
 /// A request that interrupts what an actor is doing.
-struct Interrupted(Reply);
+struct Interrupted(Option<Reply>);
 
 pub(crate) struct Actor {
     id: WorkspaceId,
@@ -88,11 +104,34 @@ pub(crate) struct Actor {
     published: watch::Sender<WorkspaceRow>,
     /// When a lost sandbox was last started again.
     recovered_at: Option<Instant>,
+    /// Whether its provider could not be asked since a sandbox was last lost.
+    provider_was_away: bool,
+    /// Whether its agent is to be looked after before anything else.
+    is_in_doubt: bool,
+    /// Whether an earlier server may have left its sandbox with other limits than its row's.
+    limits_in_doubt: bool,
+    /// When they are tried to be set again, where that failed.
+    limits_again_at: Option<Instant>,
+    /// When it could not be stopped for want of use.
+    stopped_in_vain_at: Option<Instant>,
+    /// What waits until the agent has been looked after.
+    deferred: Vec<Aside>,
+    /// Why the state changes to this one next, where nobody asked for it.
+    why: Option<(WorkspaceStatus, &'static str)>,
 }
 
 impl Actor {
-    /// Starts the task for a row and registers it.
+    /// Starts the task for a new row and registers it.
     pub(crate) fn spawn(context: &Arc<Context>, row: WorkspaceRow, phase: Phase) -> Arc<Entry> {
+        Self::start(context, row, phase, false)
+    }
+
+    /// The same for a row of an earlier server.
+    pub(crate) fn adopt(context: &Arc<Context>, row: WorkspaceRow, phase: Phase) -> Arc<Entry> {
+        Self::start(context, row, phase, true)
+    }
+
+    fn start(context: &Arc<Context>, row: WorkspaceRow, phase: Phase, limits_in_doubt: bool) -> Arc<Entry> {
         let (sender, requests) = mpsc::channel(64);
         let (published, view) = watch::channel(row.clone());
         let presence = Arc::new(Presence::new(&row));
@@ -105,7 +144,17 @@ impl Actor {
             requests,
             published,
             recovered_at: None,
+            provider_was_away: false,
+            is_in_doubt: false,
+            limits_in_doubt,
+            limits_again_at: None,
+            stopped_in_vain_at: None,
+            deferred: Vec::new(),
+            why: None,
         };
+        if matches!(phase, Phase::Creating { .. }) {
+            actor.tell(events::of_change(None, &row, None));
+        }
         if matches!(phase, Phase::Ready)
             && let Ok(provider) = actor.provider()
         {
@@ -130,6 +179,10 @@ impl Actor {
             };
         }
         self.context.registry.remove(self.id);
+        if let Some(stock) = self.context.pools.stock_of(&self.row()) {
+            stock.withdraw(self.id);
+            self.context.pools.wake();
+        }
     }
 
     fn row(&self) -> WorkspaceRow {
@@ -153,13 +206,34 @@ impl Actor {
                     Verdict::AlreadySo => answer([reply], Ok(self.row())),
                     Verdict::Join | Verdict::Refuse => answer([reply], Err(self.wrong_state())),
                 },
-                Some(Request::Expire) if self.presence.activity.is_over(emergent_store::now()) => {
-                    tracing::info!(workspace = %self.id, "workspace {} has expired", self.id);
-                    return Phase::Destroying { replies: Vec::new() };
+                Some(Request::Expire) if self.presence.activity.close_if_over() => {
+                    return self.expired();
                 }
-                Some(Request::Expire | Request::AgentLost) => {}
+                Some(Request::AgentLost) if status == WorkspaceStatus::Stopped => {
+                    self.look_after_disk().await;
+                }
+                Some(Request::Retire(reply)) => {
+                    if let Some(phase) = self.retired(reply) {
+                        return phase;
+                    }
+                }
+                Some(Request::Claim(claim)) => claim.refuse(),
+                Some(Request::Aside(aside)) if status == WorkspaceStatus::Stopped => self.aside(aside).await,
+                Some(Request::Aside(aside)) => aside.refuse(self.wrong_state()),
+                Some(Request::Expire | Request::Rest { .. } | Request::AgentLost) => {}
                 Some(Request::Warn(warning)) => self.warn(warning).await,
                 None => return Phase::Gone,
+            }
+        }
+    }
+
+    /// Nobody wants it any more; `None` where it is somebody's by now.
+    fn retired(&self, reply: Option<Reply>) -> Option<Phase> {
+        match self.row().warm_pool {
+            Some(_) => Some(Phase::Destroying { replies: reply.into_iter().collect() }),
+            None => {
+                answer(reply, Err(self.wrong_state()));
+                None
             }
         }
     }
@@ -181,13 +255,19 @@ impl Actor {
                 result = &mut work => return Ok(result),
                 request = self.requests.recv() => match request {
                     Some(Request::Wish(wish, reply)) => match judge(self.row().status, wish) {
-                        Verdict::Begin => return Err(Interrupted(reply)),
+                        Verdict::Begin => return Err(Interrupted(Some(reply))),
                         Verdict::Join => joined.push(reply),
                         Verdict::AlreadySo => answer([reply], Ok(self.row())),
                         Verdict::Refuse => answer([reply], Err(self.wrong_state())),
                     },
                     Some(Request::Warn(warning)) => self.warn(warning).await,
-                    Some(Request::Expire | Request::AgentLost) => {}
+                    Some(Request::Retire(reply)) if self.row().warm_pool.is_some() => {
+                        return Err(Interrupted(reply));
+                    }
+                    Some(Request::Retire(reply)) => answer(reply, Err(self.wrong_state())),
+                    Some(Request::Claim(claim)) => claim.refuse(),
+                    Some(Request::Aside(aside)) => aside.refuse(self.wrong_state()),
+                    Some(Request::Expire | Request::Rest { .. } | Request::AgentLost) => {}
                     // All handles are gone: the server is going down, and what is half done
                     // will be found by the next start.
                     None => return Ok(work.await),
@@ -207,8 +287,28 @@ impl Actor {
             let retryable = matches!(&error, UpdateWorkspaceError::Store(error) if error.is_retryable());
             LifecycleError::Store { retryable, reason: error.to_string() }
         })?;
-        self.published.send_replace(row);
+        self.show(row);
         Ok(())
+    }
+
+    /// Shows a new row to everybody, and tells what is new about it.
+    fn show(&self, row: WorkspaceRow) {
+        let why = self.why.filter(|(status, _)| *status == row.status).map(|(_, why)| why);
+        let before = self.published.send_replace(row.clone());
+        self.tell(events::of_change(Some(&before), &row, why));
+    }
+
+    fn tell(&self, events: Vec<events::Event>) {
+        for event in events {
+            self.context.events.publish(event);
+        }
+    }
+
+    /// Nobody used it for so long that it is to go.
+    fn expired(&mut self) -> Phase {
+        tracing::info!(workspace = %self.id, "workspace {} has expired", self.id);
+        self.why = Some((WorkspaceStatus::Destroying, "expired"));
+        Phase::Destroying { replies: Vec::new() }
     }
 
     /// Writes what is going to happen, before anything is done about it. What cannot be written
@@ -224,17 +324,21 @@ impl Actor {
     }
 
     /// Writes what has already happened outside. The outside cannot be undone, so this tries
-    /// for a while; what still cannot be written is repaired by the next start.
-    async fn record(&self, update: WorkspaceUpdate) {
+    /// for a while; what still cannot be written is repaired by the next start. Returns whether it is written.
+    async fn record(&self, update: WorkspaceUpdate) -> bool {
         for attempt in 0..30 {
-            if self.write(update.clone()).await.is_ok() {
-                return;
+            match self.write(update.clone()).await {
+                Ok(()) => return true,
+                // What the database refuses now it refuses always.
+                Err(LifecycleError::Store { retryable: false, .. }) => break,
+                Err(_) if self.context.is_closing() => break,
+                Err(_) => tokio::time::sleep(Duration::from_millis(100 << attempt.min(5))).await,
             }
-            tokio::time::sleep(Duration::from_millis(100 << attempt.min(5))).await;
         }
         let mut row = self.row();
         update.apply_to(&mut row);
-        self.published.send_replace(row);
+        self.show(row);
+        false
     }
 
     async fn warn(&self, warning: String) {
@@ -243,6 +347,13 @@ impl Actor {
     }
 
     async fn fail(&self, code: &str, message: String) -> Phase {
+        if let Some(pool) = self.row().warm_pool {
+            tracing::warn!(workspace = %self.id, code, pool, "a member of a pool has failed: {message}");
+            if let Some(stock) = self.context.pools.stock_of(&self.row()) {
+                stock.note_failure(message);
+            }
+            return Phase::Destroying { replies: Vec::new() };
+        }
         tracing::error!(workspace = %self.id, code, "workspace {} has failed: {message}", self.id);
         self.presence.set_agent(None);
         let error = ErrorUpdate::Set(WorkspaceError { code: code.to_owned(), message });
@@ -270,18 +381,28 @@ impl Actor {
             network: row.network,
             named: self.context.options.named(&row),
             base_image: row.base_image,
+            volumes: Vec::new(),
             agent_key: self.agent_key(),
         }
     }
 
+    /// When a sandbox that nobody speaks to may end itself; 0 is never.
+    fn deadline_unix_ms(&self) -> u64 {
+        let end = self.presence.activity.expires_at().or(self.row().expires_at);
+        end.map_or(0, |end| end.unix_timestamp().unsigned_abs() * 1000)
+    }
+
     /// A client for the agent of this workspace's sandbox.
     fn agent_client(&self, provider: Arc<dyn WorkspaceProvider>) -> AgentClient {
+        AgentClient::new(Arc::new(ProviderDialer { provider, id: self.id }), self.greeting())
+    }
+
+    /// What its agent is told first.
+    fn greeting(&self) -> Greeting {
         let row = self.row();
         let environment =
             row.environment.expose().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let deadline = row.expires_at.map_or(0, |end| end.unix_timestamp().unsigned_abs() * 1000);
-        let greeting = Greeting { key: self.agent_key(), environment, deadline_unix_ms: deadline };
-        AgentClient::new(Arc::new(ProviderDialer { provider, id: self.id }), greeting)
+        Greeting { key: self.agent_key(), environment, deadline_unix_ms: self.deadline_unix_ms() }
     }
 }
 

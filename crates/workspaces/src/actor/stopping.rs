@@ -1,18 +1,26 @@
 //! From ready to only a disk, or to standing still.
 
-use emergent_store::WorkspaceUpdate;
+use std::time::Instant;
+
+use emergent_agent_client::AgentClient;
+use emergent_store::{WarningsUpdate, WorkspaceUpdate};
 use emergent_types::{StopMode, WorkspaceStatus};
 
 use super::{Actor, Interrupted, Phase, Reply, answer};
-use crate::LifecycleError;
+use crate::{LifecycleError, Place};
 
 impl Actor {
     pub(super) async fn stopping(&mut self, mut replies: Vec<Reply>, mode: StopMode) -> Phase {
-        if let Err(error) = self.write(WorkspaceUpdate::to_status(WorkspaceStatus::Stopping)).await {
+        let written = self.write(WorkspaceUpdate::to_status(WorkspaceStatus::Stopping)).await;
+        // Whoever comes now sees that it is being stopped.
+        self.presence.activity.reopen();
+        if let Err(error) = written {
             answer(replies, Err(error));
             return Phase::Ready;
         }
+        self.context.reach(Place::StopIntentWritten).await;
         let client = self.presence.take_agent();
+        let kept = client.clone();
         let grace = self.context.options.grace;
         let provider = self.provider();
         let id = self.id;
@@ -35,23 +43,45 @@ impl Actor {
         match self.interruptible(Box::pin(work), &mut replies).await {
             Err(Interrupted(reply)) => {
                 answer(replies, Err(LifecycleError::WrongState { id, status: WorkspaceStatus::Destroying }));
-                Phase::Destroying { replies: vec![reply] }
+                Phase::Destroying { replies: reply.into_iter().collect() }
             }
             Ok(Ok(())) => {
+                self.context.reach(Place::StopSandboxStopped).await;
                 let update = WorkspaceUpdate {
                     last_used_at: Some(emergent_store::now()),
                     ..WorkspaceUpdate::to_status(WorkspaceStatus::Stopped)
                 };
                 self.presence.activity.note();
                 self.record(update).await;
+                self.context.reach(Place::StopWritten).await;
                 tracing::info!(workspace = %id, "workspace {id} is stopped, {mode} kept");
                 answer(replies, Ok(self.row()));
                 Phase::Stopped
             }
             Ok(Err(error)) => {
-                answer(replies, Err(error.clone()));
-                self.fail("stop_failed", error.to_string()).await
+                self.not_stopped(mode, &error, kept).await;
+                answer(replies, Err(error));
+                Phase::Ready
             }
         }
+    }
+
+    /// Whoever runs it may be away for a moment, and its files are there: it goes on as it was, and what is
+    /// missing of it is looked after.
+    async fn not_stopped(&mut self, mode: StopMode, error: &LifecycleError, client: Option<AgentClient>) {
+        tracing::warn!(workspace = %self.id, %error, "workspace {} is not stopped: {error}", self.id);
+        let warning = match mode {
+            StopMode::Memory => format!("a stop failed: {error}"),
+            StopMode::Disk => format!("a stop failed after its processes were asked to end: {error}"),
+        };
+        self.presence.set_agent(client);
+        self.stopped_in_vain_at = Some(Instant::now());
+        self.why = Some((WorkspaceStatus::Ready, "the stop failed"));
+        let update = WorkspaceUpdate {
+            warnings: WarningsUpdate::Append(vec![warning]),
+            ..WorkspaceUpdate::to_status(WorkspaceStatus::Ready)
+        };
+        self.record(update).await;
+        self.is_in_doubt = true;
     }
 }

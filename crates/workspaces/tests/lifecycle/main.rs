@@ -6,7 +6,17 @@
 mod crash;
 mod creating;
 mod disk;
+mod events;
 mod expiry;
 mod faults;
+mod idle;
+mod kill_matrix;
+mod load;
+mod model;
+mod pool;
+mod pool_unable;
+mod selection;
 mod setup;
+mod snapshots;
 mod stopping;
+mod usage;
