@@ -21,11 +21,13 @@
 //! being created is made all the same.
 
 mod access;
+mod alerts;
 mod answer_body;
 mod audit;
 mod auth;
 mod connections;
 mod errors;
+mod events;
 mod extract;
 mod files;
 mod guest;
@@ -41,10 +43,12 @@ mod providers;
 mod refused_head;
 mod router;
 mod service;
+mod snapshots;
 mod state;
 mod streaming;
 mod tokens;
 mod unread;
+mod warm_pool;
 mod wire;
 mod workspaces;
 

@@ -13,7 +13,8 @@ use crate::errors::ApiError;
 use crate::openapi::Frame;
 use crate::state::ApiState;
 use crate::{
-    audit, auth, files, health, hosts, metrics, observe, openapi, processes, providers, tokens, workspaces,
+    alerts, audit, auth, events, files, health, hosts, metrics, observe, openapi, processes, providers,
+    snapshots, tokens, warm_pool, workspaces,
 };
 
 /// Every endpoint. Who may call it is in the table of [`access`](crate::access).
@@ -24,13 +25,25 @@ fn all() -> OpenApiRouter<ApiState> {
         .routes(routes!(openapi::get::get))
         .routes(routes!(metrics::get::get))
         .routes(routes!(audit::list::list))
+        .routes(routes!(alerts::list::list))
+        .routes(routes!(events::follow::follow))
         .routes(routes!(tokens::list::list, tokens::create::create))
         .routes(routes!(tokens::get::get, tokens::revoke::revoke))
         .routes(routes!(workspaces::list::list, workspaces::create::create))
         .routes(routes!(providers::list::list))
         .routes(routes!(workspaces::get::get, workspaces::destroy::destroy))
+        .routes(routes!(workspaces::metrics::metrics))
         .routes(routes!(workspaces::stop::stop))
         .routes(routes!(workspaces::resume::resume))
+        .routes(routes!(workspaces::attach::attach))
+        .routes(routes!(workspaces::attach::detach))
+        .routes(routes!(workspaces::attach::attachments))
+        .routes(routes!(workspaces::snapshot::snapshot))
+        .routes(routes!(workspaces::fork::fork))
+        .routes(routes!(workspaces::from_snapshot::from_snapshot))
+        .routes(routes!(snapshots::list::list))
+        .routes(routes!(snapshots::get::get, snapshots::delete::delete))
+        .routes(routes!(warm_pool::get::get, warm_pool::put::put))
         .routes(routes!(workspaces::bash::bash))
         .routes(routes!(workspaces::bash::exec))
         .routes(routes!(workspaces::read::read))

@@ -5,8 +5,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::events::Follow;
 use crate::image::ImageCommand;
+use crate::snapshot::SnapshotCommand;
 use crate::token::TokenCommand;
+use crate::warm_pool::WarmPoolArguments;
 use crate::workspace::WorkspaceCommand;
 
 const EXIT_CODES: &str = "\
@@ -71,11 +74,22 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: TokenCommand,
     },
+    /// List and remove snapshots of workspaces
+    Snapshot {
+        #[command(subcommand)]
+        command: SnapshotCommand,
+    },
+    /// Show the sandboxes that are made ahead of time, or change how many there are
+    WarmPool(WarmPoolArguments),
     /// Make the image that workspaces start from
     Image {
         #[command(subcommand)]
         command: ImageCommand,
     },
+    /// Show what somebody should look at
+    Alerts,
+    /// Follow what happens: workspaces, providers, alerts
+    Events(Follow),
     /// Look at this machine: what works, what is missing, and how to get it
     Doctor,
     /// Print the OpenAPI document

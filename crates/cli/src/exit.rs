@@ -29,12 +29,14 @@ impl Failure {
             Self::Client(ClientError::Api(ApiFailure { status, code, .. })) => {
                 match (status, code.as_str()) {
                     (404, "workspace_not_found") => 3,
-                    (401, _) | (403, "forbidden" | "forbidden_host" | "forbidden_origin") => 4,
+                    (401, _)
+                    | (403, "forbidden" | "forbidden_host" | "forbidden_origin" | "tool_not_allowed") => 4,
                     (429 | 503, _) => 6,
                     _ => 1,
                 }
             }
-            Self::Usage(_) => 2,
+            // It comes from a flag or a variable.
+            Self::Usage(_) | Self::Client(ClientError::InvalidUrl { .. }) => 2,
             Self::Client(_) | Self::Other(_) => 1,
         }
     }
@@ -75,10 +77,13 @@ mod tests {
         check(api(404, "file_not_found"), 1);
         check(api(401, "unauthorized"), 4);
         check(api(403, "permission_denied"), 1);
+        check(api(403, "tool_not_allowed"), 4);
         check(api(429, "limit_reached"), 6);
         check(api(503, "no_provider_available"), 6);
         check(api(500, "internal_error"), 1);
         check(Failure::Usage("x"), 2);
+        check(emergent_client::Client::new("nowhere", "token").unwrap_err().into(), 2);
+        check(emergent_client::Client::new("http://127.0.0.1:1", "a\nb").unwrap_err().into(), 1);
         check(Failure::Other(anyhow::anyhow!("x")), 1);
     }
 }

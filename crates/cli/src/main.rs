@@ -5,9 +5,11 @@
 //! providers. Commands reach a running server over HTTP and in no other way; `image` needs none and
 //! talks to Docker.
 
+mod alerts;
 mod arguments;
 mod connection;
 mod doctor;
+mod events;
 mod exit;
 mod image;
 mod named_value;
@@ -17,7 +19,9 @@ mod progress;
 mod serve;
 mod settings;
 mod shell_words;
+mod snapshot;
 mod token;
+mod warm_pool;
 mod workspace;
 
 use std::process::ExitCode;
@@ -53,7 +57,11 @@ fn run(arguments: Arguments, output: Output) -> Result<ExitCode, Failure> {
         Command::Serve(serve) => serve::run(&common, &serve),
         Command::Workspace { command } => workspace::run(&common, command, output),
         Command::Token { command } => token::run(&common, command, output),
-        Command::Image { command } => image::run(command, output),
+        Command::Snapshot { command } => snapshot::run(&common, command, output),
+        Command::WarmPool(arguments) => warm_pool::run(&common, &arguments, output),
+        Command::Image { command } => image::run(command, &common, output),
+        Command::Alerts => alerts::run(&common, output),
+        Command::Events(follow) => follow.run(&common, output),
         Command::Doctor => doctor::run(&common, output),
         Command::Openapi => {
             let document = emergent_api::openapi_json().map_err(anyhow::Error::from)?;

@@ -1,6 +1,6 @@
 //! What is printed, for people or for programs.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
@@ -14,11 +14,13 @@ use crate::exit::Failure;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     json: bool,
+    /// Whether a terminal shows what is printed.
+    is_terminal: bool,
 }
 
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
-        Self { json }
+        Self { json, is_terminal: io::stdout().is_terminal() }
     }
 
     /// Prints a result: as JSON, or as `human` makes it.
@@ -44,6 +46,23 @@ impl Output {
         }
         for line in lines {
             self.line(&line);
+        }
+    }
+
+    /// A line of a file, as it can be printed. A terminal would do what it says; whatever reads from a pipe
+    /// gets it as it is.
+    pub(crate) fn content(self, line: &str) -> String {
+        match self.is_terminal {
+            true => line.split('\t').map(shown).collect::<Vec<_>>().join("\t"),
+            false => line.to_owned(),
+        }
+    }
+
+    /// The same for several lines. Only line feeds end them: a carriage return is content.
+    pub(crate) fn contents(self, text: &str) -> Vec<String> {
+        match text.strip_suffix('\n').unwrap_or(text) {
+            "" => Vec::new(),
+            text => text.split('\n').map(|line| self.content(line)).collect(),
         }
     }
 
@@ -107,7 +126,12 @@ impl Output {
             return self.note(&failure_json(failure).to_string());
         }
         match failure {
-            Failure::Client(error) => self.note(&format!("error: {}", shown(&error.to_string()))),
+            Failure::Client(error) => {
+                self.note(&format!("error: {}", shown(&error.to_string())));
+                for line in particulars(error) {
+                    self.note(&line);
+                }
+            }
             Failure::Usage(reason) => self.note(&format!("error: {reason}")),
             Failure::Other(error) => self.note(&shown_lines(&format!("error: {error:#}"))),
         }
@@ -115,6 +139,25 @@ impl Output {
             self.note(&format!("hint: {hint}"));
         }
     }
+}
+
+/// What helps a person to ask again: where it matched, and what is close to what was asked for.
+fn particulars(error: &ClientError) -> Vec<String> {
+    let ClientError::Api(api) = error else { return Vec::new() };
+    let list = |name: &str| api.details.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let suggestions: Vec<_> = list("suggestions").iter().filter_map(Value::as_str).map(shown).collect();
+    let mut lines = Vec::new();
+    // Where something is close, each suggestion has the number of its line.
+    let places: Vec<_> =
+        list("lines").iter().filter_map(Value::as_u64).map(|line| line.to_string()).collect();
+    if !places.is_empty() && suggestions.is_empty() {
+        lines.push(format!("at lines: {}", places.join(", ")));
+    }
+    if !suggestions.is_empty() {
+        lines.push("close to it:".to_owned());
+        lines.extend(suggestions.iter().map(|suggestion| format!("  {suggestion}")));
+    }
+    lines
 }
 
 /// The server's own error where there is one, else one of the same shape.
@@ -125,6 +168,9 @@ fn failure_json(failure: &Failure) -> Value {
         }
         Failure::Client(error @ ClientError::Unreachable { .. }) => {
             json!({ "error": { "code": "unreachable", "message": error.to_string(), "details": {} } })
+        }
+        Failure::Client(error @ ClientError::InvalidUrl { .. }) => {
+            json!({ "error": { "code": "usage", "message": error.to_string(), "details": {} } })
         }
         Failure::Client(error) => {
             json!({ "error": { "code": "client_error", "message": error.to_string(), "details": {} } })
@@ -199,6 +245,15 @@ mod tests {
         let row = ["a\u{1b}]0;x\u{7}".to_owned()].to_vec();
         assert_eq!(table(&["NAME"], [row.clone()]), "NAME\na\\u{1b}]0;x\\u{7}");
         assert_eq!(fields([("error", row[0].clone())]), "error  a\\u{1b}]0;x\\u{7}");
+    }
+
+    #[test]
+    fn the_lines_of_a_file_are_no_commands_to_a_terminal() {
+        let file = "1: a\u{1b}[2Jb\tc\u{202e}\n2: ä\u{7}\r\n";
+        let lines = |is_terminal| Output { json: false, is_terminal }.contents(file);
+        assert_eq!(lines(true), ["1: a\\u{1b}[2Jb\tc\\u{202e}", "2: ä\\u{7}\\r"]);
+        assert_eq!(lines(false), ["1: a\u{1b}[2Jb\tc\u{202e}", "2: ä\u{7}\r"]);
+        assert_eq!(Output { json: false, is_terminal: false }.contents(""), [""; 0]);
     }
 
     #[test]

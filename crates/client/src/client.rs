@@ -107,6 +107,14 @@ impl Client {
         self.send(self.request(Method::DELETE, path).query(query)).await
     }
 
+    pub(crate) async fn put<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        self.send(self.request(Method::PUT, path).json(body)).await
+    }
+
     pub(crate) async fn post<T: DeserializeOwned>(
         &self,
         path: &str,

@@ -169,14 +169,14 @@ impl Client {
         self.events(get).await.map(OutputFollower)
     }
 
-    async fn events(&self, request: reqwest::RequestBuilder) -> Result<Events, ClientError> {
+    pub(crate) async fn events(&self, request: reqwest::RequestBuilder) -> Result<Events, ClientError> {
         let response = self.open(request.header(ACCEPT, "text/event-stream")).await?;
         Ok(Events { client: self.clone(), response, parser: Parser::default() })
     }
 }
 
 /// The events of one answer.
-struct Events {
+pub(crate) struct Events {
     client: Client,
     response: Response,
     parser: Parser,
@@ -184,7 +184,7 @@ struct Events {
 
 impl Events {
     /// The next event. One that says that something failed is an error.
-    async fn next(&mut self) -> Result<Option<Event>, ClientError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, ClientError> {
         loop {
             if let Some(event) = self.parser.next() {
                 if event.name == "error" {
@@ -210,14 +210,14 @@ impl Events {
         }
     }
 
-    fn read<T: DeserializeOwned>(&self, event: &Event) -> Result<T, ClientError> {
+    pub(crate) fn read<T: DeserializeOwned>(&self, event: &Event) -> Result<T, ClientError> {
         serde_json::from_str(&event.data).map_err(|error| self.client.unexpected(200, &error))
     }
 }
 
 /// One event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Event {
+pub(crate) struct Event {
     name: String,
     data: String,
 }

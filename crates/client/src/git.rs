@@ -1,4 +1,4 @@
-//! Repositories in a workspace. `path` is a folder in the repository, `None` the workspace's.
+//! Repositories in a workspace.
 
 use emergent_types::WorkspaceId;
 use serde::de::DeserializeOwned;
@@ -8,6 +8,15 @@ use time::OffsetDateTime;
 
 use crate::workspaces::WORKSPACES;
 use crate::{Client, ClientError};
+
+/// Which repository, and who works in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GitPlace<'a> {
+    /// A folder in the repository; `None` is the workspace's.
+    pub path: Option<&'a str>,
+    /// An account of the sandbox; `None` is root.
+    pub user: Option<&'a str>,
+}
 
 /// What differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,78 +191,78 @@ pub struct GitCheckedOut {
 
 impl Client {
     /// What differs.
-    pub async fn git_status(&self, id: WorkspaceId, path: Option<&str>) -> Result<GitStatus, ClientError> {
-        self.git(id, "status", path, json!({})).await
+    pub async fn git_status(&self, id: WorkspaceId, place: GitPlace<'_>) -> Result<GitStatus, ClientError> {
+        self.git(id, "status", place, json!({})).await
     }
 
     /// How it differs.
     pub async fn git_diff(
         &self,
         id: WorkspaceId,
-        path: Option<&str>,
+        place: GitPlace<'_>,
         request: &GitDiffRequest,
     ) -> Result<GitDiff, ClientError> {
-        self.git(id, "diff", path, json!(request)).await
+        self.git(id, "diff", place, json!(request)).await
     }
 
     /// What was committed.
     pub async fn git_log(
         &self,
         id: WorkspaceId,
-        path: Option<&str>,
+        place: GitPlace<'_>,
         request: &GitLogRequest,
     ) -> Result<GitLog, ClientError> {
-        self.git(id, "log", path, json!(request)).await
+        self.git(id, "log", place, json!(request)).await
     }
 
     /// Commits.
     pub async fn git_commit(
         &self,
         id: WorkspaceId,
-        path: Option<&str>,
+        place: GitPlace<'_>,
         request: &GitCommitRequest,
     ) -> Result<GitCommitted, ClientError> {
-        self.git(id, "commit", path, json!(request)).await
+        self.git(id, "commit", place, json!(request)).await
     }
 
     /// The local branches.
     pub async fn git_branches(
         &self,
         id: WorkspaceId,
-        path: Option<&str>,
+        place: GitPlace<'_>,
     ) -> Result<GitBranches, ClientError> {
-        self.git(id, "branch", path, json!({})).await
+        self.git(id, "branch", place, json!({})).await
     }
 
     /// Makes a branch at HEAD.
     pub async fn git_create_branch(
         &self,
         id: WorkspaceId,
-        path: Option<&str>,
+        place: GitPlace<'_>,
         name: &str,
     ) -> Result<GitBranches, ClientError> {
-        self.git(id, "branch", path, json!({ "name": name })).await
+        self.git(id, "branch", place, json!({ "name": name })).await
     }
 
     /// Deletes a branch that is merged.
     pub async fn git_delete_branch(
         &self,
         id: WorkspaceId,
-        path: Option<&str>,
+        place: GitPlace<'_>,
         name: &str,
     ) -> Result<GitBranches, ClientError> {
-        self.git(id, "branch", path, json!({ "name": name, "delete": true })).await
+        self.git(id, "branch", place, json!({ "name": name, "delete": true })).await
     }
 
     /// Switches to another branch or commit, or to a new branch.
     pub async fn git_checkout(
         &self,
         id: WorkspaceId,
-        path: Option<&str>,
+        place: GitPlace<'_>,
         reference: &str,
         create: bool,
     ) -> Result<GitCheckedOut, ClientError> {
-        self.git(id, "checkout", path, json!({ "ref": reference, "create": create })).await
+        self.git(id, "checkout", place, json!({ "ref": reference, "create": create })).await
     }
 
     /// Any action, with its own fields.
@@ -261,12 +270,14 @@ impl Client {
         &self,
         id: WorkspaceId,
         action: &str,
-        path: Option<&str>,
+        place: GitPlace<'_>,
         mut body: Value,
     ) -> Result<T, ClientError> {
         body["action"] = Value::from(action);
-        if let Some(path) = path {
-            body["path"] = Value::from(path);
+        for (name, value) in [("path", place.path), ("user", place.user)] {
+            if let Some(value) = value {
+                body[name] = Value::from(value);
+            }
         }
         self.post(&format!("{WORKSPACES}/{id}/git"), &body).await
     }

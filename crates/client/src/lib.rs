@@ -15,41 +15,51 @@
 //! Answers are read leniently: a newer server may send fields that this version does not
 //! know. Failures carry the server's own code, so that a program can tell them apart.
 
+mod alerts;
 mod audit;
 mod client;
 mod edit;
 mod error;
 mod events;
 mod files;
+mod follow;
 mod git;
+mod metrics;
 mod processes;
 mod requests;
 mod search;
+mod snapshots;
 mod sockets;
 mod tokens;
 mod tools;
+mod warm_pool;
 mod workspaces;
 
+pub use alerts::{Alert, AlertList};
 pub use audit::{AuditEntry, AuditList, ListAudit};
 pub use client::Client;
 pub use edit::{EditAnswer, EditMode, EditRequest};
 pub use error::{ApiFailure, ClientError};
 pub use events::{CommandEvent, CommandStream, FileChange, FileChangeKind, OutputFollower, WatchStream};
 pub use files::{Download, Upload};
+pub use follow::{EventStream, FollowEvents, ServerEvent};
 pub use git::{
     GitAuthor, GitBranches, GitChange, GitCheckedOut, GitCommit, GitCommitRequest, GitCommitted, GitDiff,
-    GitDiffRequest, GitFileDiff, GitLog, GitLogRequest, GitStatus,
+    GitDiffRequest, GitFileDiff, GitLog, GitLogRequest, GitPlace, GitStatus,
 };
+pub use metrics::{CpuMetrics, MetricsSample, SpaceMetrics, WorkspaceMetrics};
 pub use processes::{OutputPage, OutputStream, Process, ProcessList, ProcessWithOutput, SignalledProcess};
 pub use requests::{
     BashRequest, CreateWorkspace, ListWorkspaces, ReadRequest, RequestedLimits, WriteRequest,
 };
 pub use search::{GlobAnswer, GlobRequest, GrepAnswer, GrepCount, GrepMatch, GrepOutputMode, GrepRequest};
+pub use snapshots::{DeletedSnapshot, Forks, RestoreWorkspace, Snapshot, SnapshotList};
 pub use sockets::{
     TerminalEvent, TerminalExit, TerminalReader, TerminalRequest, TerminalWriter, TunnelReader, TunnelWriter,
 };
 pub use tokens::{CreateToken, NewToken, Token, TokenList};
 pub use tools::{FinishedCommand, ReadAnswer, StartedProcess, StreamBytes, WriteAnswer};
+pub use warm_pool::{Pool, WarmPool};
 pub use workspaces::{
     Attempt, Checkout, DestroyedWorkspace, Provider, ProviderList, Workspace, WorkspaceFailure, WorkspaceList,
 };

@@ -24,6 +24,9 @@ pub struct CreateWorkspace {
     /// The weakest isolation that will do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_isolation: Option<IsolationLevel>,
+    /// Whether a sandbox that was made ahead of time may be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warm_start: Option<bool>,
     /// What it can reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkMode>,

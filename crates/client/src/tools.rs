@@ -131,4 +131,15 @@ impl Client {
     pub async fn write(&self, id: WorkspaceId, request: &WriteRequest) -> Result<WriteAnswer, ClientError> {
         self.post(&format!("{WORKSPACES}/{id}/write"), request).await
     }
+
+    /// Writes a file whose content need not be text: `content` is it as base64.
+    pub async fn write_base64(
+        &self,
+        id: WorkspaceId,
+        file_path: &str,
+        content: &str,
+    ) -> Result<WriteAnswer, ClientError> {
+        let body = json!({ "file_path": file_path, "content_base64": content });
+        self.post(&format!("{WORKSPACES}/{id}/write"), &body).await
+    }
 }

@@ -2,8 +2,8 @@
 
 use emergent_types::{
     Capabilities, ContainerType, DeploymentMode, DiskEnforcement, FreeResources, IsolationLevel, Lifecycle,
-    NetworkMode, Persistence, ProviderChoice, ProviderKind, ResourceLimits, StartupMillis, StopMode,
-    WorkspaceId, WorkspaceStatus,
+    NetworkMode, Persistence, ProviderChoice, ProviderKind, ResourceLimits, SnapshotId, StartupMillis,
+    StopMode, WorkspaceId, WorkspaceStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -126,6 +126,9 @@ pub struct DestroyedWorkspace {
     pub id: WorkspaceId,
     /// `destroyed`.
     pub status: String,
+    /// The snapshot that was taken first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_id: Option<SnapshotId>,
 }
 
 /// The providers of an installation.
@@ -145,16 +148,16 @@ pub struct Provider {
     /// Why it does not take part.
     pub reason: Option<String>,
     /// When that was found out.
-    #[serde(with = "time::serde::rfc3339")]
-    pub last_check_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub last_check_at: Option<OffsetDateTime>,
     /// The isolation its sandboxes have.
     pub isolation: IsolationLevel,
     /// How many workspaces it runs now.
     pub active_workspaces: u32,
     /// What the host has left.
     pub resources: Option<FreeResources>,
-    /// What it can do.
-    pub capabilities: Capabilities,
+    /// What it can do; nothing is known where it is not used.
+    pub capabilities: Option<Capabilities>,
     /// How long its creates took.
     pub start_ms: Option<StartupMillis>,
 }
@@ -202,6 +205,11 @@ impl Client {
     /// Removes a workspace with everything in it.
     pub async fn destroy(&self, id: WorkspaceId) -> Result<DestroyedWorkspace, ClientError> {
         self.delete(&format!("{WORKSPACES}/{id}"), &NO_QUERY).await
+    }
+
+    /// Copies the files of a workspace, and removes it when that is done.
+    pub async fn destroy_after_snapshot(&self, id: WorkspaceId) -> Result<DestroyedWorkspace, ClientError> {
+        self.delete(&format!("{WORKSPACES}/{id}"), &[("snapshot", "true")]).await
     }
 
     /// The providers of the installation.

@@ -20,6 +20,8 @@ pub(crate) enum Access {
     Read,
     /// A token that may look after the installation: `admin` and `read_only`.
     Watch,
+    /// A token that may change how the installation works: `admin`.
+    Administer,
     /// A token that may make things of its own: `admin`, `user`, `e2b`.
     Make,
     /// A look at the workspace that the path names: whoever may see it, its session included.
@@ -44,6 +46,7 @@ impl Access {
             Self::Public => true,
             Self::Read => matches!(kind, Admin | User | E2b | ReadOnly),
             Self::Watch => matches!(kind, Admin | ReadOnly),
+            Self::Administer => kind == Admin,
             Self::Make | Self::ManageWorkspace => matches!(kind, Admin | User | E2b),
             Self::ReadWorkspace => true,
             Self::Tool { .. } => matches!(kind, Admin | User | E2b | Session),

@@ -1,6 +1,6 @@
 //! The table. Adding a row is a decision about who may do it.
 
-use super::Access::{self, Make, ManageWorkspace, Public, Read, ReadWorkspace, Watch};
+use super::Access::{self, Administer, Make, ManageWorkspace, Public, Read, ReadWorkspace, Watch};
 use super::Rule;
 
 /// Every route with what it takes to call it.
@@ -10,6 +10,9 @@ pub(crate) const TABLE: &[Rule] = &[
     ("GET", "/api/v1/openapi.json", Public),
     ("GET", "/metrics", Watch),
     ("GET", "/api/v1/audit", Read),
+    ("GET", "/api/v1/alerts", Watch),
+    // Which events somebody hears is decided event by event.
+    ("GET", "/api/v1/events", Read),
     // Who may make and revoke which tokens, the endpoints know.
     ("GET", "/api/v1/tokens", Read),
     ("POST", "/api/v1/tokens", Make),
@@ -19,9 +22,22 @@ pub(crate) const TABLE: &[Rule] = &[
     ("POST", "/api/v1/agent/workspaces", Make),
     ("GET", "/api/v1/agent/workspaces/providers", Read),
     ("GET", "/api/v1/agent/workspaces/{id}", ReadWorkspace),
+    ("GET", "/api/v1/agent/workspaces/{id}/metrics", ReadWorkspace),
     ("DELETE", "/api/v1/agent/workspaces/{id}", ManageWorkspace),
     ("POST", "/api/v1/agent/workspaces/{id}/stop", ManageWorkspace),
     ("POST", "/api/v1/agent/workspaces/{id}/resume", ManageWorkspace),
+    ("POST", "/api/v1/agent/workspaces/{id}/attach", ManageWorkspace),
+    ("POST", "/api/v1/agent/workspaces/{id}/detach", ManageWorkspace),
+    ("GET", "/api/v1/agent/workspaces/{id}/attachments", ReadWorkspace),
+    ("POST", "/api/v1/agent/workspaces/{id}/snapshot", ManageWorkspace),
+    ("POST", "/api/v1/agent/workspaces/{id}/fork", ManageWorkspace),
+    // Whose a snapshot is, the endpoints know.
+    ("POST", "/api/v1/agent/workspaces/from-snapshot", Make),
+    ("GET", "/api/v1/agent/snapshots", Read),
+    ("GET", "/api/v1/agent/snapshots/{snapshot_id}", Read),
+    ("DELETE", "/api/v1/agent/snapshots/{snapshot_id}", Make),
+    ("GET", "/api/v1/warm-pool", Watch),
+    ("PUT", "/api/v1/warm-pool", Administer),
     // A session's list names the tools of the contract; what else there is, is a part of one.
     ("POST", "/api/v1/agent/workspaces/{id}/bash", tool("bash")),
     ("POST", "/api/v1/agent/workspaces/{id}/exec", tool("bash")),

@@ -44,6 +44,8 @@ pub(crate) struct Call {
     pub(crate) tool: &'static str,
     /// The workspace it is for.
     pub(crate) workspace: Option<WorkspaceId>,
+    /// The session that works in it.
+    pub(crate) session: Option<Uuid>,
     /// Who calls.
     pub(crate) caller: TokenId,
     /// The request's id, as in the logs and in the answer.
@@ -99,7 +101,7 @@ impl Audit {
                 at: emergent_store::now(),
                 tool: call.tool.to_owned(),
                 workspace_id: call.workspace,
-                session_id: None,
+                session_id: call.session,
                 caller: Some(call.caller),
                 request_id: call.request_id,
                 duration_ms: None,
@@ -111,14 +113,22 @@ impl Audit {
         Record::new(self.clone(), call.tool, id)
     }
 
-    fn finish(&self, id: Uuid, tool: &'static str, duration: Duration, ending: Ending) {
+    fn finish(
+        &self,
+        id: Uuid,
+        tool: &'static str,
+        duration: Duration,
+        ending: Ending,
+        workspace_id: Option<WorkspaceId>,
+    ) {
         let outcome = ending.outcome();
         metrics::counter!(names::TOOL_CALLS, "tool" => tool, "outcome" => outcome.as_str()).increment(1);
         metrics::histogram!(names::TOOL_CALL_SECONDS, "tool" => tool).record(duration.as_secs_f64());
         let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let error_code = ending.error_code();
         self.with_pending(|pending| {
-            pending.finish(AuditFinish { id, duration_ms, outcome, error_code, summary: None });
+            let summary = None;
+            pending.finish(AuditFinish { id, duration_ms, outcome, error_code, summary, workspace_id });
         });
     }
 

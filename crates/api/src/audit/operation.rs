@@ -3,6 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use emergent_types::WorkspaceId;
+use emergent_workspaces::Handle;
 
 use super::{Audit, Call, Record, Summary};
 use crate::auth::Caller;
@@ -13,6 +14,7 @@ use crate::state::ApiState;
 /// An operation that is about to be written down.
 pub(crate) struct Operation {
     audit: Audit,
+    workspaces: Option<Handle>,
     caller: Caller,
     request_id: String,
 }
@@ -22,7 +24,12 @@ impl FromRequestParts<ApiState> for Operation {
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, state).await?;
-        Ok(Self { audit: state.audit().clone(), caller, request_id: RequestId::of(&parts.extensions) })
+        Ok(Self {
+            audit: state.audit().clone(),
+            workspaces: state.workspaces().cloned(),
+            caller,
+            request_id: RequestId::of(&parts.extensions),
+        })
     }
 }
 
@@ -34,9 +41,11 @@ impl Operation {
         workspace: Option<WorkspaceId>,
         summary: Summary,
     ) -> Record {
+        let session = workspace.and_then(|id| self.workspaces.as_ref()?.session(id));
         self.audit.begin(Call {
             tool: name,
             workspace,
+            session,
             caller: self.caller.id(),
             request_id: self.request_id,
             summary,

@@ -99,6 +99,7 @@ fn apply(entry: &mut AuditEntry, finish: AuditFinish) {
     if let Some(summary) = finish.summary {
         entry.summary = summary;
     }
+    entry.workspace_id = finish.workspace_id.or(entry.workspace_id);
 }
 
 #[cfg(test)]
@@ -124,7 +125,8 @@ mod tests {
     }
 
     fn end(id: Uuid) -> AuditFinish {
-        AuditFinish { id, duration_ms: 5, outcome: AuditOutcome::Ok, error_code: None, summary: None }
+        let (outcome, workspace_id) = (AuditOutcome::Ok, None);
+        AuditFinish { id, duration_ms: 5, outcome, error_code: None, summary: None, workspace_id }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use emergent_types::WorkspaceId;
+
 use super::{Audit, Ending};
 use crate::errors::{ApiError, ErrorCode};
 
@@ -12,12 +14,19 @@ pub(crate) struct Record {
     tool: &'static str,
     id: uuid::Uuid,
     started: Instant,
+    /// Known at the end only.
+    workspace: Option<WorkspaceId>,
     ended: bool,
 }
 
 impl Record {
     pub(super) fn new(audit: Audit, tool: &'static str, id: uuid::Uuid) -> Self {
-        Self { audit, tool, id, started: Instant::now(), ended: false }
+        Self { audit, tool, id, started: Instant::now(), workspace: None, ended: false }
+    }
+
+    /// Notes which workspace it was about, where that was not known when it began.
+    pub(crate) fn about(&mut self, workspace: WorkspaceId) {
+        self.workspace = Some(workspace);
     }
 
     /// Notes what came of it, and passes it on.
@@ -36,7 +45,7 @@ impl Record {
 
     fn note(&mut self, ending: Ending) {
         self.ended = true;
-        self.audit.finish(self.id, self.tool, self.started.elapsed(), ending);
+        self.audit.finish(self.id, self.tool, self.started.elapsed(), ending, self.workspace);
     }
 }
 

@@ -141,6 +141,7 @@ async fn authorize(
             let call = Call {
                 tool: name,
                 workspace: Some(id),
+                session: workspaces.session(id),
                 caller: caller.id(),
                 request_id: RequestId::of(&parts.extensions),
                 summary: Summary::default(),

@@ -43,6 +43,8 @@ error_codes! {
     NotSupported = BAD_REQUEST, "not_supported";
     /// The request asks for something that cannot be upheld here; `details.field` names it.
     NotEnforceable = BAD_REQUEST, "not_enforceable";
+    /// The request names a provider that this server does not use; `details.provider` names it.
+    ProviderDisabled = BAD_REQUEST, "provider_disabled";
     /// A file was needed and a folder is there.
     IsDirectory = BAD_REQUEST, "is_directory";
     /// A folder was needed and something else is there.
@@ -73,6 +75,8 @@ error_codes! {
     WorkspaceNotFound = NOT_FOUND, "workspace_not_found";
     /// There is no such token.
     TokenNotFound = NOT_FOUND, "token_not_found";
+    /// There is no such snapshot.
+    SnapshotNotFound = NOT_FOUND, "snapshot_not_found";
     /// The image is not present and could not be pulled; `details.image` names it.
     ImageNotFound = NOT_FOUND, "image_not_found";
     /// There is no such file or folder; `details.suggestions` has close names.
@@ -91,6 +95,8 @@ error_codes! {
     WorkspaceNotReady = CONFLICT, "workspace_not_ready";
     /// The workspace was destroyed while it was being created.
     WorkspaceDestroyed = CONFLICT, "workspace_destroyed";
+    /// Another session works in the workspace; `details.session_id` names it.
+    WorkspaceAttached = CONFLICT, "workspace_attached";
     /// The `Idempotency-Key` was used for another request, or what it made is gone.
     IdempotencyConflict = CONFLICT, "idempotency_conflict";
     /// The token was made under this `Idempotency-Key`; `details.token_id` names it. It is shown once.

@@ -2,11 +2,11 @@
 //! a failure has.
 
 use emergent_agent_client::{AgentError, FailureSubject};
-use emergent_orchestrator::NoProvider;
+use emergent_orchestrator::Attempt;
 use emergent_protocol::FailureCode;
 use emergent_store::StoreError;
-use emergent_types::{WorkspaceId, WorkspaceStatus};
-use emergent_workspaces::{CreateError, LifecycleError, ToolError};
+use emergent_types::{SnapshotId, WorkspaceId, WorkspaceStatus};
+use emergent_workspaces::{CreateError, ForkError, LifecycleError, SnapshotError, ToolError};
 use serde_json::{Value, json};
 
 use super::{ApiError, ErrorCode};
@@ -28,8 +28,14 @@ impl From<CreateError> for ApiError {
             CreateError::LimitReached { active, max } => limit_reached(message, active, max),
             CreateError::NotEnforceable { field, reason } => not_enforceable(field, &reason),
             CreateError::ImageNotFound { reference, .. } => image_not_found(message, reference),
-            CreateError::NoProvider(none) => no_provider(message, &none),
-            CreateError::AgentSilent { .. } => Self::new(ErrorCode::AgentUnreachable, message),
+            CreateError::ProviderDisabled { provider, .. } => {
+                Self::about(ErrorCode::ProviderDisabled, "provider", message)
+                    .detail("provider", provider.as_str())
+            }
+            CreateError::SnapshotNotFound { id } => Self::snapshot_not_found(id),
+            CreateError::NoProvider(none) => no_provider(message, &none.attempts),
+            CreateError::AgentSilent { .. } => no_provider(message, &[]),
+            CreateError::NotRecorded { .. } => Self::store_unavailable(message),
             CreateError::Destroyed { .. } => Self::new(ErrorCode::WorkspaceDestroyed, message),
             CreateError::ShuttingDown => shutting_down(),
             CreateError::Rejected { reason } => Self::internal(reason),
@@ -47,10 +53,39 @@ impl From<LifecycleError> for ApiError {
         match error {
             LifecycleError::NotFound { id } => Self::workspace_not_found(id),
             LifecycleError::WrongState { status, .. } => not_ready(message, status),
+            LifecycleError::Attached { holder, .. } => {
+                Self::new(ErrorCode::WorkspaceAttached, message).detail("session_id", holder.to_string())
+            }
             LifecycleError::LimitReached { active, max } => limit_reached(message, active, max),
             LifecycleError::Provider { .. } => Self::new(ErrorCode::ProviderFailed, message),
             LifecycleError::ShuttingDown => shutting_down(),
             LifecycleError::Store { reason, retryable } => store_failed(reason, retryable),
+        }
+    }
+}
+
+impl From<SnapshotError> for ApiError {
+    fn from(error: SnapshotError) -> Self {
+        let message = error.to_string();
+        match error {
+            SnapshotError::NotFound { id } => Self::snapshot_not_found(id),
+            SnapshotError::Unsupported { .. } => Self::about(ErrorCode::NotSupported, "snapshot", message),
+            SnapshotError::QuotaReached { count, max } => Self::new(ErrorCode::LimitReached, message)
+                .detail("active", count)
+                .detail("max", max)
+                .detail("hint", "delete a snapshot that is not needed")
+                .retry_after(RETRY_LIMIT_SECONDS),
+            SnapshotError::NotRemoved { .. } => Self::new(ErrorCode::ProviderFailed, message),
+            SnapshotError::Workspace(error) => error.into(),
+        }
+    }
+}
+
+impl From<ForkError> for ApiError {
+    fn from(error: ForkError) -> Self {
+        match error {
+            ForkError::Snapshot(error) => error.into(),
+            ForkError::Create(error) => error.into(),
         }
     }
 }
@@ -102,6 +137,11 @@ impl ApiError {
         Self::new(ErrorCode::StoreUnavailable, "the database cannot be used at the moment")
             .because(reason)
             .retry_after(RETRY_STORE_SECONDS)
+    }
+
+    /// There is no such snapshot.
+    pub(crate) fn snapshot_not_found(id: SnapshotId) -> Self {
+        Self::new(ErrorCode::SnapshotNotFound, format!("snapshot {id} does not exist"))
     }
 
     /// There is no such workspace.
@@ -177,9 +217,8 @@ fn image_not_found(message: String, reference: String) -> ApiError {
     ApiError::about(ErrorCode::ImageNotFound, "base_image", message).detail("image", reference)
 }
 
-fn no_provider(message: String, none: &NoProvider) -> ApiError {
-    let providers: Vec<Value> = none
-        .attempts
+fn no_provider(message: String, attempts: &[Attempt]) -> ApiError {
+    let providers: Vec<Value> = attempts
         .iter()
         .map(|attempt| json!({ "provider": attempt.provider.as_str(), "reason": attempt.reason }))
         .collect();
@@ -203,6 +242,9 @@ fn store_failed(reason: String, retryable: bool) -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use axum::response::IntoResponse;
+    use emergent_orchestrator::NoProvider;
+
     use super::*;
 
     fn check(error: impl Into<ApiError>, expect: ErrorCode) {
@@ -227,6 +269,23 @@ mod tests {
         check(LifecycleError::Store { reason: String::new(), retryable: false }, ErrorCode::InternalError);
         check(ToolError::NotReady { id, status: WorkspaceStatus::Stopped }, ErrorCode::WorkspaceNotReady);
         check(AgentError::Refused { reason: String::new() }, ErrorCode::AgentUnreachable);
+    }
+
+    /// Whoever could not be given a workspace now is told when to ask again.
+    #[test]
+    fn a_create_that_may_succeed_later_says_when() {
+        let id = WorkspaceId::generate();
+        let none = NoProvider { attempts: Vec::new(), retryable: true, refusal: None };
+        for error in [
+            CreateError::NoProvider(none),
+            CreateError::AgentSilent { id, reason: "it is silent".to_owned() },
+            CreateError::NotRecorded { id },
+            CreateError::ShuttingDown,
+        ] {
+            let response = ApiError::from(error).into_response();
+            assert_eq!(response.status(), 503, "{response:?}");
+            assert!(response.headers().contains_key("retry-after"), "{response:?}");
+        }
     }
 
     #[test]

@@ -5,12 +5,15 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use emergent_store::TokenId;
-use emergent_types::WorkspaceId;
+use emergent_types::{SnapshotId, WorkspaceId};
 
 use crate::errors::{ApiError, ErrorCode};
 
 /// The workspace that a path is about.
 pub(crate) struct WorkspacePath(pub(crate) WorkspaceId);
+
+/// The snapshot that a path is about.
+pub(crate) struct SnapshotPath(pub(crate) SnapshotId);
 
 /// The background process that a path is about.
 pub(crate) struct ProcessPath(pub(crate) u64);
@@ -45,6 +48,18 @@ impl<S: Send + Sync> FromRequestParts<S> for WorkspacePath {
         text.parse().map(Self).map_err(|error| {
             let text: String = text.chars().take(64).collect();
             ApiError::new(ErrorCode::WorkspaceNotFound, format!("workspace {text:?} does not exist: {error}"))
+        })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for SnapshotPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let text = parameter(parts, state, "snapshot_id").await?;
+        text.parse().map(Self).map_err(|error| {
+            let text: String = text.chars().take(64).collect();
+            ApiError::new(ErrorCode::SnapshotNotFound, format!("snapshot {text:?} does not exist: {error}"))
         })
     }
 }

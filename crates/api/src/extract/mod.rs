@@ -14,7 +14,7 @@ mod tool;
 pub(crate) use accept::Accepted;
 pub(crate) use feature::Workspaces;
 pub(crate) use headers::IdempotencyHeader;
-pub(crate) use ids::{PortPath, ProcessPath, TokenPath, WorkspacePath};
+pub(crate) use ids::{PortPath, ProcessPath, SnapshotPath, TokenPath, WorkspacePath};
 pub(crate) use json_body::{FingerprintedBody, JsonBody, OptionalJsonBody};
 pub(crate) use object::Object;
 pub(crate) use query::Query;
@@ -35,9 +35,12 @@ fn invalid<E: std::fmt::Display>(error: serde_path_to_error::Error<E>, whole: &s
     let path = error.path().to_string();
     let message = error.into_inner().to_string();
     let parent = if path == "." || path == "?" { "" } else { path.as_str() };
-    // Found out only after the field's name was left behind, so the path ends one step short.
-    let duplicate = message.strip_prefix("duplicate field `").and_then(|rest| rest.split('`').next());
-    let field = match (parent, duplicate) {
+    // Found out only before or after the field itself is read, so the path ends one step short.
+    let beside = ["duplicate field `", "missing field `"]
+        .iter()
+        .find_map(|begin| message.strip_prefix(begin))
+        .and_then(|rest| rest.split('`').next());
+    let field = match (parent, beside) {
         ("", None) => whole.to_owned(),
         ("", Some(name)) => name.to_owned(),
         (parent, None) => parent.to_owned(),
@@ -99,6 +102,37 @@ mod tests {
         check(r#"{"unknown": 1}"#, Some("unknown"));
         for not_json in ["", "{", "[]", "[null, null, null]", "5", "null", "\"x\"", "{} {}", "{]", "\u{0}"] {
             check(not_json, Some("body"));
+        }
+    }
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Whole {
+        #[serde(rename = "size")]
+        _size: u32,
+        #[serde(rename = "inner")]
+        _inner: Option<Object<Inner>>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Inner {
+        #[serde(rename = "name")]
+        _name: String,
+    }
+
+    #[test]
+    fn a_field_that_is_missing_is_named() {
+        for (json, field) in [
+            (r#"{}"#, "size"),
+            (r#"{"inner": null}"#, "size"),
+            (r#"{"size": null}"#, "size"),
+            (r#"{"size": 1, "inner": {}}"#, "inner.name"),
+            (r#"{"size": 1, "inner": []}"#, "inner"),
+            (r#"[]"#, "body"),
+        ] {
+            let error = from_json::<Whole>(json.as_bytes()).err();
+            assert_eq!(error.as_ref().and_then(ApiError::field), Some(field), "{json}: {error:?}");
         }
     }
 

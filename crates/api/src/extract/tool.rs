@@ -60,6 +60,7 @@ impl Tool {
         let record = self.audit.begin(Call {
             tool: self.admitted.name,
             workspace: Some(id),
+            session: self.workspaces.session(id),
             caller: self.caller.id(),
             request_id: self.request_id,
             summary,

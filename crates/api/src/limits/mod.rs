@@ -7,14 +7,17 @@
 //! | [`Rates`]: tokens that are not valid | every address; a valid token is never held up | 429 |
 //! | [`InProgress`]: requests at once | every token but `admin`, and these together | 429 |
 //! | [`bodies`]: memory of bodies that arrive | `admin` has a share of its own | 429 |
+//! | [`SocketPlaces`]: WebSockets at once | every token, and these together; `admin` has a share of its own | 429 |
 //! | [`connections`](crate::connections): connections | those that have shown no token go first | closed |
 
 pub(crate) mod bodies;
 mod in_progress;
 mod rates;
+mod socket_places;
 
 pub(crate) use in_progress::{InProgress, Place};
 pub(crate) use rates::Rates;
+pub(crate) use socket_places::{SocketPlace, SocketPlaces};
 
 use crate::errors::{ApiError, ErrorCode};
 use crate::metrics::names;

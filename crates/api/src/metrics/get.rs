@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use emergent_types::WorkspaceStatus;
+use emergent_workspaces::{Miss, PoolView, PoolsView};
 
 use super::names;
 use crate::errors::{ApiError, PRIVATE, documented_errors};
@@ -27,8 +28,12 @@ documented_errors!(Errors: PRIVATE);
 pub(crate) async fn get(State(state): State<ApiState>) -> Result<Response, ApiError> {
     let recorder = super::recorder().map_err(ApiError::internal)?;
     look(&state);
+    let mut text = recorder.render();
+    if let Some(workspaces) = state.workspaces() {
+        super::each_workspace::write(workspaces.usage_of_each(), &mut text);
+    }
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    Ok((content_type, recorder.render()).into_response())
+    Ok((content_type, text).into_response())
 }
 
 /// Sets what is only known when it is looked at.
@@ -42,11 +47,26 @@ fn look(state: &ApiState) {
             let count = counts.get(status).copied().unwrap_or(0);
             metrics::gauge!(names::WORKSPACES, "status" => status.as_str()).set(count);
         }
+        super::workspaces::look(workspaces);
+    }
+    if let Some(workspaces) = state.workspaces() {
+        look_at_pools(&workspaces.pools());
     }
     metrics::gauge!(names::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     metrics::gauge!(names::START_TIME_SECONDS).set(state.started_at().unix_timestamp() as f64);
     if let Some(bytes) = resident_bytes() {
         metrics::gauge!(names::RESIDENT_BYTES).set(bytes as f64);
+    }
+}
+
+fn look_at_pools(pools: &PoolsView) {
+    let sum = |of: fn(&PoolView) -> u32| pools.pools.iter().map(of).sum::<u32>();
+    metrics::gauge!(names::POOL_MEMBERS, "state" => "wanted").set(sum(|pool| pool.size));
+    metrics::gauge!(names::POOL_MEMBERS, "state" => "ready").set(sum(|pool| pool.ready));
+    metrics::gauge!(names::POOL_MEMBERS, "state" => "creating").set(sum(|pool| pool.creating));
+    metrics::counter!(names::POOL_HITS).absolute(pools.hits);
+    for miss in Miss::ALL {
+        metrics::counter!(names::POOL_MISSES, "reason" => miss.as_str()).absolute(pools.misses.because(miss));
     }
 }
 

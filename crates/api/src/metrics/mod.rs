@@ -1,7 +1,9 @@
 //! Figures for Prometheus.
 
+mod each_workspace;
 pub(crate) mod get;
 pub(crate) mod names;
+mod workspaces;
 
 use std::sync::OnceLock;
 
@@ -37,7 +39,34 @@ fn describe() {
     describe_counter!(names::TOOL_CALLS, "Tool calls and other operations by tool and outcome.");
     describe_histogram!(names::TOOL_CALL_SECONDS, Unit::Seconds, "Time of tool calls, by tool.");
     describe_histogram!(names::CREATE_SECONDS, Unit::Seconds, "Time of creates that succeeded, by provider.");
+    describe_gauge!(names::POOL_MEMBERS, "Sandboxes made ahead of time: wanted, ready, creating.");
+    describe_counter!(names::POOL_HITS, "Creates that were served by a sandbox made ahead of time.");
+    describe_counter!(names::POOL_MISSES, "Creates that were not, by reason.");
     describe_gauge!(names::WORKSPACES, "Workspaces by status.");
+    describe_gauge!(names::WORKSPACES_CPU, "Processors that running workspaces use, by provider.");
+    describe_gauge!(
+        names::WORKSPACES_MEMORY,
+        Unit::Bytes,
+        "Memory that running workspaces use, by provider."
+    );
+    describe_gauge!(names::WORKSPACES_DISK, Unit::Bytes, "Disk that running workspaces use, by provider.");
+    describe_gauge!(
+        names::IDLE_WORKSPACES,
+        "Running workspaces that nobody has used for a minute, by provider."
+    );
+    describe_gauge!(names::IDLE_CPU, "Processors that an idle workspace uses, on average, by provider.");
+    describe_gauge!(
+        names::IDLE_MEMORY,
+        Unit::Bytes,
+        "Memory that an idle workspace uses, on average, by provider."
+    );
+    describe_gauge!(names::ALERTS, "Alerts now, by kind.");
+    describe_counter!(names::ALERTS_RAISED, "Alerts that were raised, by kind.");
+    describe_gauge!(names::PROVIDER_HEALTHY, "1 for a provider whose last check passed, else 0.");
+    describe_counter!(
+        names::PROVIDER_STATE_CHANGES,
+        "How often a provider came into a state, by provider and state."
+    );
     describe_gauge!(names::AUDIT_QUEUE, "Entries of the audit log that wait to be written.");
     describe_counter!(names::AUDIT_WRITTEN, "Entries and changes of the audit log that were written.");
     describe_counter!(names::AUDIT_DROPPED, "Entries of the audit log that are lost.");

@@ -1,4 +1,5 @@
-//! The name of every metric. Labels are bounded: routes, tools, codes, never ids or paths.
+//! The name of every metric. Labels are bounded: routes, tools, codes, never paths. Ids are only in those of one
+//! workspace, which go with it.
 
 /// Requests by `method`, `route` and `status`.
 pub(crate) const REQUESTS: &str = "emergent_http_requests_total";
@@ -10,8 +11,45 @@ pub(crate) const TOOL_CALLS: &str = "emergent_tool_calls_total";
 pub(crate) const TOOL_CALL_SECONDS: &str = "emergent_tool_call_seconds";
 /// How long creates took that succeeded, by `provider`.
 pub(crate) const CREATE_SECONDS: &str = "emergent_workspace_create_seconds";
+/// Sandboxes made ahead of time, by `state`.
+pub(crate) const POOL_MEMBERS: &str = "emergent_warm_pool_members";
+/// Creates that were served by one.
+pub(crate) const POOL_HITS: &str = "emergent_warm_pool_hits_total";
+/// Creates that were not, by `reason`.
+pub(crate) const POOL_MISSES: &str = "emergent_warm_pool_misses_total";
 /// Workspaces by `status`.
 pub(crate) const WORKSPACES: &str = "emergent_workspaces";
+/// Processors that running workspaces use, by `provider`.
+pub(crate) const WORKSPACES_CPU: &str = "emergent_workspaces_cpu_cores";
+/// Memory that running workspaces use, by `provider`.
+pub(crate) const WORKSPACES_MEMORY: &str = "emergent_workspaces_memory_bytes";
+/// Disk that running workspaces use, by `provider`.
+pub(crate) const WORKSPACES_DISK: &str = "emergent_workspaces_disk_bytes";
+/// Processors that one running workspace uses, by `workspace` and `provider`; and how many it may use.
+pub(crate) const WORKSPACE_CPU: &str = "emergent_workspace_cpu_cores";
+pub(crate) const WORKSPACE_CPU_LIMIT: &str = "emergent_workspace_cpu_limit_cores";
+/// Memory, likewise.
+pub(crate) const WORKSPACE_MEMORY: &str = "emergent_workspace_memory_bytes";
+pub(crate) const WORKSPACE_MEMORY_LIMIT: &str = "emergent_workspace_memory_limit_bytes";
+/// Disk, likewise.
+pub(crate) const WORKSPACE_DISK: &str = "emergent_workspace_disk_bytes";
+pub(crate) const WORKSPACE_DISK_LIMIT: &str = "emergent_workspace_disk_limit_bytes";
+/// Running workspaces that have no figures of their own because there are too many.
+pub(crate) const WORKSPACES_LEFT_OUT: &str = "emergent_workspaces_left_out";
+/// Running workspaces that nobody has used for a minute, by `provider`.
+pub(crate) const IDLE_WORKSPACES: &str = "emergent_idle_workspaces";
+/// Processors that such a workspace uses, the mean of them, by `provider`.
+pub(crate) const IDLE_CPU: &str = "emergent_idle_workspace_cpu_cores";
+/// Memory that such a workspace uses, the mean of them, by `provider`.
+pub(crate) const IDLE_MEMORY: &str = "emergent_idle_workspace_memory_bytes";
+/// Alerts now, by `kind`.
+pub(crate) const ALERTS: &str = "emergent_alerts";
+/// Alerts that were raised, by `kind`.
+pub(crate) const ALERTS_RAISED: &str = "emergent_alerts_raised_total";
+/// 1 for a provider whose last check passed, else 0, by `provider`.
+pub(crate) const PROVIDER_HEALTHY: &str = "emergent_provider_healthy";
+/// How often a provider came into a state, by `provider` and `state`.
+pub(crate) const PROVIDER_STATE_CHANGES: &str = "emergent_provider_state_changes_total";
 /// Entries of the audit log that wait to be written.
 pub(crate) const AUDIT_QUEUE: &str = "emergent_audit_queue";
 /// Entries and changes of the audit log that were written.

@@ -23,6 +23,8 @@ use crate::errors::ErrorBody;
     security(("bearer" = [])),
     tags(
         (name = "workspaces", description = "The life of workspaces."),
+        (name = "snapshots", description = "Copies of workspaces' files, and workspaces made from them."),
+        (name = "warm pool", description = "Sandboxes that are made ahead of time."),
         (name = "tools", description = "What an agent does in a workspace."),
         (name = "files", description = "Files of any size, and their changes."),
         (name = "processes", description = "Commands that run in the background."),

@@ -1,5 +1,7 @@
 //! `GET /api/v1/agent/workspaces/{id}/processes/{process_id}/output`
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::response::Response;
 use axum::response::sse::Event;
@@ -8,16 +10,17 @@ use emergent_types::WorkspaceId;
 use emergent_workspaces::{ToolCall, ToolError};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use utoipa::{IntoParams, ToSchema};
 
-use super::output::OutputPage;
+use super::output::{OutputPage, PAGE_LIMIT};
 use crate::audit::Summary;
 use crate::errors::ErrorCode::{self, ProcessNotFound};
 use crate::errors::{ApiError, PRIVATE, QUERY, TOOL_CALL, WORKSPACE, documented_errors};
 use crate::extract::{CallRecord, ProcessPath, Query, Tool};
 use crate::state::ApiState;
-use crate::streaming::{EventSource, TextDecoder, event, events, failed};
+use crate::streaming::{EventSource, ServerSentEvent, TextDecoder, event, events, failed};
 
 /// Which output.
 #[derive(Deserialize, IntoParams)]
@@ -61,7 +64,7 @@ documented_errors!(Errors: PRIVATE, QUERY, WORKSPACE, TOOL_CALL, &[ProcessNotFou
         Parameters,
     ),
     responses(
-        (status = 200, description = "The output.", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "The output.", body = ServerSentEvent, content_type = "text/event-stream"),
         Errors,
     )
 )]
@@ -90,6 +93,7 @@ pub(crate) async fn follow(
         _tool: tool,
         record: Some(record),
         closing,
+        patience: (!follow).then_some(PAGE_LIMIT),
         text: OutputText::new(offset),
         waiting: Vec::new(),
     }))
@@ -102,6 +106,8 @@ struct Following {
     /// Until it has ended.
     record: Option<CallRecord>,
     closing: CancellationToken,
+    /// How long the agent may take for more, where everything that is asked for is there already.
+    patience: Option<Duration>,
     text: OutputText,
     /// The last events, the last one first. There are some when it is over.
     waiting: Vec<Event>,
@@ -109,6 +115,8 @@ struct Following {
 
 impl EventSource for Following {
     async fn next(&mut self) -> Option<Event> {
+        // From one event to the next, not from piece to piece: pieces may be empty.
+        let until = self.patience.map(|patience| Instant::now() + patience);
         loop {
             if let Some(event) = self.waiting.pop() {
                 return Some(event);
@@ -117,8 +125,11 @@ impl EventSource for Following {
                 return None;
             }
             let chunk = tokio::select! {
-                chunk = self.chunks.next() => chunk,
+                chunk = self.chunks.next() => chunk.map_err(|error| ApiError::from(ToolError::from(error))),
                 () = self.closing.cancelled() => return None,
+                () = passed(until) => {
+                    Err(ApiError::new(ErrorCode::Timeout, "the output did not arrive in time"))
+                }
             };
             match chunk {
                 Ok(Some(chunk)) => {
@@ -134,12 +145,18 @@ impl EventSource for Following {
                 }
                 Err(error) => {
                     self.text.is_over = true;
-                    let error = ApiError::from(ToolError::from(error));
                     self.note(Some(error.code()));
                     self.waiting.push(failed(error));
                 }
             }
         }
+    }
+}
+
+async fn passed(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::errors::{ApiError, ErrorCode};
 const MAX_PAGE_BYTES: usize = 50 << 10;
 
 /// How long the agent may take for a page. What was printed is there already.
-const PAGE_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const PAGE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A page of what a process has printed.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]

@@ -1,8 +1,8 @@
 //! `GET /api/v1/agent/workspaces/providers`
 
 use axum::Json;
-use emergent_orchestrator::ProviderState;
-use emergent_types::{Capabilities, FreeResources, IsolationLevel, ProviderKind, StartupMillis};
+use emergent_orchestrator::{ProviderState, UnavailableNetwork};
+use emergent_types::{Capabilities, FreeResources, IsolationLevel, NetworkMode, ProviderKind, StartupMillis};
 use emergent_workspaces::ProviderView;
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -29,9 +29,10 @@ struct Provider {
     /// Why it does not.
     #[schema(required = true)]
     reason: Option<String>,
-    /// When that was found out.
-    #[serde(with = "time::serde::rfc3339")]
-    last_check_at: OffsetDateTime,
+    /// When that was found out; null where it is not used.
+    #[serde(with = "time::serde::rfc3339::option")]
+    #[schema(required = true)]
+    last_check_at: Option<OffsetDateTime>,
     /// The isolation its sandboxes have.
     isolation: IsolationLevel,
     /// How many workspaces it runs now.
@@ -39,11 +40,37 @@ struct Provider {
     /// What the host has left; null where it cannot be known.
     #[schema(required = true)]
     resources: Option<FreeResources>,
-    /// What it can do.
-    capabilities: Capabilities,
+    /// What it can do; null where it is not used, or has not said.
+    #[schema(required = true)]
+    capabilities: Option<ProviderCapabilities>,
     /// How long its creates took, measured; null before the first.
     #[schema(required = true)]
     start_ms: Option<StartupMillis>,
+}
+
+/// What a provider can do, and why not more.
+#[derive(Serialize, ToSchema)]
+struct ProviderCapabilities {
+    #[serde(flatten)]
+    capabilities: Capabilities,
+    /// Network modes that are not among `networks`.
+    networks_unavailable: Vec<NetworkUnavailable>,
+}
+
+/// A network mode that is not offered.
+#[derive(Serialize, ToSchema)]
+struct NetworkUnavailable {
+    /// Which.
+    network: NetworkMode,
+    /// Why; null where nothing is known about it.
+    #[schema(required = true)]
+    reason: Option<String>,
+}
+
+impl From<UnavailableNetwork> for NetworkUnavailable {
+    fn from(UnavailableNetwork { network, reason }: UnavailableNetwork) -> Self {
+        Self { network, reason }
+    }
 }
 
 /// Whether a provider takes part.
@@ -54,6 +81,8 @@ enum ProviderHealth {
     Healthy,
     /// Its last check failed.
     Unhealthy,
+    /// It is not used here.
+    Disabled,
 }
 
 impl From<ProviderView> for Provider {
@@ -61,18 +90,23 @@ impl From<ProviderView> for Provider {
         let (status, reason) = match view.status.state {
             ProviderState::Healthy => (ProviderHealth::Healthy, None),
             ProviderState::Unhealthy(reason) => (ProviderHealth::Unhealthy, Some(reason)),
+            ProviderState::Disabled(reason) => (ProviderHealth::Disabled, Some(reason)),
         };
-        let capabilities = view.status.capabilities;
+        let networks_unavailable = view.status.networks_unavailable.into_iter().map(NetworkUnavailable::from);
+        let known = view.status.capabilities.as_ref();
         Self {
             name: view.status.kind,
             status,
             reason,
             last_check_at: view.status.last_check_at,
-            isolation: capabilities.isolation,
+            isolation: known.map_or(view.status.kind.isolation(), |known| known.isolation),
             active_workspaces: view.active_workspaces,
-            resources: capabilities.free,
-            start_ms: capabilities.startup_ms,
-            capabilities,
+            resources: known.and_then(|known| known.free),
+            start_ms: known.and_then(|known| known.startup_ms),
+            capabilities: view.status.capabilities.map(|capabilities| ProviderCapabilities {
+                capabilities,
+                networks_unavailable: networks_unavailable.collect(),
+            }),
         }
     }
 }

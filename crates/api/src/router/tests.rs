@@ -1,6 +1,10 @@
-//! What holds for every endpoint, seen from outside, without workspaces; [`matrix`] has them.
+//! What holds for every endpoint, seen from outside, without workspaces; [`matrix`] has them, and [`hostile`] some that are not
+//! what they should be.
 
+mod hostile;
+mod load;
 mod matrix;
+mod provider_list;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,39 +24,53 @@ use crate::BearerToken;
 
 /// The contract. Adding a row is a decision; changing one breaks clients.
 const ENDPOINTS: &[(&str, &str)] = &[
+    ("DELETE", "/api/v1/agent/snapshots/{snapshot_id}"),
     ("DELETE", "/api/v1/agent/workspaces/{id}"),
     ("DELETE", "/api/v1/agent/workspaces/{id}/processes/{process_id}"),
     ("DELETE", "/api/v1/tokens/{token_id}"),
+    ("GET", "/api/v1/agent/snapshots"),
+    ("GET", "/api/v1/agent/snapshots/{snapshot_id}"),
     ("GET", "/api/v1/agent/workspaces"),
     ("GET", "/api/v1/agent/workspaces/providers"),
     ("GET", "/api/v1/agent/workspaces/{id}"),
+    ("GET", "/api/v1/agent/workspaces/{id}/attachments"),
     ("GET", "/api/v1/agent/workspaces/{id}/files"),
+    ("GET", "/api/v1/agent/workspaces/{id}/metrics"),
     ("GET", "/api/v1/agent/workspaces/{id}/processes"),
     ("GET", "/api/v1/agent/workspaces/{id}/processes/{process_id}"),
     ("GET", "/api/v1/agent/workspaces/{id}/processes/{process_id}/output"),
     ("GET", "/api/v1/agent/workspaces/{id}/terminal"),
     ("GET", "/api/v1/agent/workspaces/{id}/tunnel/{port}"),
     ("GET", "/api/v1/agent/workspaces/{id}/watch"),
+    ("GET", "/api/v1/alerts"),
     ("GET", "/api/v1/audit"),
+    ("GET", "/api/v1/events"),
     ("GET", "/api/v1/openapi.json"),
     ("GET", "/api/v1/tokens"),
     ("GET", "/api/v1/tokens/{token_id}"),
+    ("GET", "/api/v1/warm-pool"),
     ("GET", "/healthz"),
     ("GET", "/metrics"),
     ("GET", "/readyz"),
     ("POST", "/api/v1/agent/workspaces"),
+    ("POST", "/api/v1/agent/workspaces/from-snapshot"),
+    ("POST", "/api/v1/agent/workspaces/{id}/attach"),
     ("POST", "/api/v1/agent/workspaces/{id}/bash"),
+    ("POST", "/api/v1/agent/workspaces/{id}/detach"),
     ("POST", "/api/v1/agent/workspaces/{id}/edit"),
     ("POST", "/api/v1/agent/workspaces/{id}/exec"),
+    ("POST", "/api/v1/agent/workspaces/{id}/fork"),
     ("POST", "/api/v1/agent/workspaces/{id}/git"),
     ("POST", "/api/v1/agent/workspaces/{id}/glob"),
     ("POST", "/api/v1/agent/workspaces/{id}/grep"),
     ("POST", "/api/v1/agent/workspaces/{id}/read"),
     ("POST", "/api/v1/agent/workspaces/{id}/resume"),
+    ("POST", "/api/v1/agent/workspaces/{id}/snapshot"),
     ("POST", "/api/v1/agent/workspaces/{id}/stop"),
     ("POST", "/api/v1/agent/workspaces/{id}/write"),
     ("POST", "/api/v1/tokens"),
     ("PUT", "/api/v1/agent/workspaces/{id}/files"),
+    ("PUT", "/api/v1/warm-pool"),
 ];
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
@@ -230,8 +248,9 @@ fn every_route_has_a_row_in_the_table_of_access() {
 /// Every route with every kind of token, and with none that is valid.
 #[tokio::test]
 async fn the_table_of_access_decides() {
-    let server = Server::start().await;
     for (method, path, access) in crate::access::TABLE {
+        // Another one for each: whoever shows so many tokens that are not valid is shut out.
+        let server = Server::start().await;
         for token in [None, Some("Bearer unknown"), Some("Bearer expired"), Some("Bearer revoked")] {
             let headers: Vec<_> = token.iter().map(|token| ("authorization", *token)).collect();
             let (status, ..) = server.send(method, &concrete(path), &headers).await;

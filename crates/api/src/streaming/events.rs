@@ -12,12 +12,25 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::stream::{self, Stream};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::errors::ApiError;
 
 /// How long a stream is silent before a comment shows that it lives. Also how soon a client
 /// that went away without a word is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// One event of a stream, as clients read it.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it is described, and made by what writes the stream")]
+pub(crate) struct ServerSentEvent {
+    /// What kind of event it is.
+    event: String,
+    /// JSON.
+    data: String,
+    /// Its place among all others, where a stream can be gone on with.
+    id: Option<String>,
+}
 
 /// An event with JSON in it.
 pub(crate) fn event(name: &str, data: &impl Serialize) -> Event {

@@ -5,5 +5,5 @@ mod events;
 mod sockets;
 
 pub(crate) use decoder::TextDecoder;
-pub(crate) use events::{EventSource, event, events, failed};
+pub(crate) use events::{EventSource, ServerSentEvent, event, events, failed};
 pub(crate) use sockets::{End, Heard, SocketReader, SocketRequest, SocketWriter, Sockets};

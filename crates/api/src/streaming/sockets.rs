@@ -3,7 +3,6 @@
 //! Each has a place among the few that may be open, hears of the server's end, and is found
 //! out when its client went away without a word.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
@@ -13,15 +12,13 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
-use tokio::sync::Semaphore;
 use tokio_tungstenite::tungstenite::{self, error::ProtocolError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::auth::Caller;
 use crate::errors::{ApiError, ErrorCode};
-
-/// WebSockets at once.
-const MAX_SOCKETS: usize = 256;
+use crate::limits::{SocketPlace, SocketPlaces};
 
 /// The largest message of a client.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
@@ -39,18 +36,14 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 /// The WebSockets of this server, and its end, which others that go on for long hear of too.
 #[derive(Clone)]
 pub(crate) struct Sockets {
-    places: Arc<Semaphore>,
+    places: SocketPlaces,
     open: TaskTracker,
     closing: CancellationToken,
 }
 
 impl Sockets {
     pub(crate) fn new() -> Self {
-        Self {
-            places: Arc::new(Semaphore::new(MAX_SOCKETS)),
-            open: TaskTracker::new(),
-            closing: CancellationToken::new(),
-        }
+        Self { places: SocketPlaces::default(), open: TaskTracker::new(), closing: CancellationToken::new() }
     }
 
     /// Tells when the server is going down.
@@ -69,28 +62,32 @@ impl Sockets {
         self.open.wait().await;
     }
 
+    /// A place for a WebSocket. To be taken before anything is begun for it: whoever is refused has
+    /// run nothing.
+    pub(crate) fn enter(&self, caller: &Caller) -> Result<SocketPlace, ApiError> {
+        self.places.enter(caller)
+    }
+
     /// Answers a request with a WebSocket and serves it until it ends, or the server does.
     pub(crate) fn serve<F>(
         &self,
         request: SocketRequest,
+        place: SocketPlace,
         serve: impl FnOnce(SocketReader, SocketWriter) -> F + Send + 'static,
-    ) -> Result<Response, ApiError>
+    ) -> Response
     where
         F: Future<Output = ()> + Send,
     {
-        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            ApiError::new(ErrorCode::TooMany, format!("{MAX_SOCKETS} terminals and tunnels are open"))
-        })?;
         let (open, closing) = (self.open.clone(), self.closing.clone());
         let upgrade = request.0.max_message_size(MAX_MESSAGE_BYTES).max_frame_size(MAX_MESSAGE_BYTES);
-        Ok(upgrade.on_upgrade(move |socket| {
+        upgrade.on_upgrade(move |socket| {
             open.clone().track_future(async move {
                 let (sink, stream) = socket.split();
                 let writer = SocketWriter { sink, closing };
                 serve(SocketReader { stream }, writer).await;
                 drop(place);
             })
-        }))
+        })
     }
 }
 

@@ -16,6 +16,7 @@ use crate::errors::ErrorCode::NotAcceptable;
 use crate::errors::{ApiError, JSON_BODY, PLACE, PRIVATE, TOOL_CALL, WORKSPACE, documented_errors};
 use crate::extract::{Accepted, JsonBody, Tool};
 use crate::state::ApiState;
+use crate::streaming::ServerSentEvent;
 
 /// How long a command may run where a request does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(120_000);
@@ -199,7 +200,7 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, TOOL_CALL, PLACE, &[No
     responses(
         (status = 200, description = "What came of it, or comes.", content(
             (BashAnswer = "application/json"),
-            (String = "text/event-stream"),
+            (ServerSentEvent = "text/event-stream"),
         )),
         Errors,
     )
@@ -245,7 +246,7 @@ pub(crate) async fn bash(
     responses(
         (status = 200, description = "What came of it, or comes.", content(
             (BashAnswer = "application/json"),
-            (String = "text/event-stream"),
+            (ServerSentEvent = "text/event-stream"),
         )),
         Errors,
     )

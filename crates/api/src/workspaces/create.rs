@@ -7,7 +7,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use emergent_store::IdempotencyKey;
 use emergent_types::WorkspaceId;
-use emergent_workspaces::NewWorkspace;
+use emergent_workspaces::{Handle, NewWorkspace};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -16,8 +16,8 @@ use super::view::Workspace;
 use crate::audit::{Operation, Summary};
 use crate::auth::Caller;
 use crate::errors::ErrorCode::{
-    AgentUnreachable, FeatureDisabled, IdempotencyConflict, ImageNotFound, LimitReached, NoProviderAvailable,
-    NotEnforceable, NotSupported, WorkspaceDestroyed,
+    FeatureDisabled, IdempotencyConflict, ImageNotFound, LimitReached, NoProviderAvailable, NotEnforceable,
+    NotSupported, ProviderDisabled, WorkspaceDestroyed,
 };
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, documented_errors};
 use crate::extract::{FingerprintedBody, IdempotencyHeader, Query, Workspaces};
@@ -32,18 +32,18 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 #[into_params(parameter_in = Query)]
 pub(crate) struct Parameters {
     /// Whether to answer only when the workspace is ready (the default), or at once.
-    wait: Option<bool>,
+    pub(super) wait: Option<bool>,
 }
 
 documented_errors!(Errors: PRIVATE, JSON_BODY, &[
     NotSupported,
     NotEnforceable,
+    ProviderDisabled,
     FeatureDisabled,
     ImageNotFound,
     IdempotencyConflict,
     WorkspaceDestroyed,
     LimitReached,
-    AgentUnreachable,
     NoProviderAvailable,
 ]);
 
@@ -79,17 +79,35 @@ pub(crate) async fn create(
     Query(parameters): Query<Parameters>,
     body: FingerprintedBody<CreateWorkspace>,
 ) -> Result<Response, ApiError> {
-    let started = Instant::now();
     let wait = parameters.wait.unwrap_or(true);
-    let id = WorkspaceId::generate();
-    let new = NewWorkspace { id: Some(id), ..body.value.parse(caller.id())? };
+    let new = body.value.parse(caller.id())?;
     let key = key.map(|key| IdempotencyKey { owner: caller.id(), key, fingerprint: body.fingerprint });
     let summary = Summary::default()
         .text("provider", new.provider.as_str())
         .maybe("base_image", new.base_image.as_deref())
         .value("wait", wait);
-    let record = operation.begin("create_workspace", Some(id), summary);
-    let created = record.end(workspaces.create_once(new, wait, key).await.map_err(ApiError::from))?;
+    made(&workspaces, new, wait, key, operation, ("create_workspace", summary)).await
+}
+
+/// Makes it, and says so.
+pub(super) async fn made(
+    workspaces: &Handle,
+    new: NewWorkspace,
+    wait: bool,
+    key: Option<IdempotencyKey>,
+    operation: Operation,
+    (name, summary): (&'static str, Summary),
+) -> Result<Response, ApiError> {
+    let started = Instant::now();
+    let id = WorkspaceId::generate();
+    let new = NewWorkspace { id: Some(id), ..new };
+    let mut record = operation.begin(name, Some(id), summary);
+    let created = workspaces.create_once(new, wait, key).await.map_err(ApiError::from);
+    if let Ok(created) = &created {
+        // One that was made ahead of time has a name already.
+        record.about(created.row.id);
+    }
+    let created = record.end(created)?;
     if wait && !created.replayed {
         metrics::histogram!(names::CREATE_SECONDS, "provider" => created.row.provider.as_str())
             .record(started.elapsed().as_secs_f64());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use emergent_store::{Environment, TokenId};
 use emergent_types::{
-    ByteSize, ContainerType, Cpu, DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice,
+    ByteSize, ContainerType, Cpu, DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice, SnapshotId,
 };
 use emergent_workspaces::NewWorkspace;
 use serde::Deserialize;
@@ -25,7 +25,7 @@ const MAX_METADATA_BYTES: usize = 16 << 10;
 const MAX_IMAGE_BYTES: usize = 512;
 
 /// A workspace that is asked for. Every field may be left out or null.
-#[derive(Deserialize, ToSchema)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateWorkspace {
     /// `agent_workspace`. Hosted MCP servers are not supported yet.
@@ -42,7 +42,7 @@ pub(crate) struct CreateWorkspace {
     /// What it may use; the server's defaults where not said.
     #[schema(value_type = Option<RequestedLimits>)]
     resource_limits: Option<Object<RequestedLimits>>,
-    /// Whether a sandbox that was made ahead of time may be used.
+    /// Whether a sandbox that was made ahead of time may be used; it may where not said.
     warm_start: Option<bool>,
     /// The weakest isolation that will do.
     min_isolation: Option<IsolationLevel>,
@@ -59,6 +59,48 @@ pub(crate) struct CreateWorkspace {
     /// Whatever you want to remember; 16 KiB of JSON at most.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
+}
+
+/// A workspace that is asked for, from a snapshot. Every field but `snapshot_id` may be left out or null, and
+/// is then as it was when the snapshot was taken, or as for any new workspace.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RestoreWorkspace {
+    /// The snapshot to start from.
+    pub(super) snapshot_id: SnapshotId,
+    /// What it may use; no smaller disk than the snapshot's.
+    #[schema(value_type = Option<RequestedLimits>)]
+    resource_limits: Option<Object<RequestedLimits>>,
+    /// The weakest isolation that will do.
+    min_isolation: Option<IsolationLevel>,
+    /// What it can reach; no more than the workspace of the snapshot could.
+    network: Option<NetworkMode>,
+    /// Environment variables of everything that runs in it.
+    #[schema(value_type = Option<Object>)]
+    env: Option<environment::Variables>,
+    /// How long it lives after its last use: 1 second to 10 years.
+    #[schema(minimum = 1, maximum = 315_360_000)]
+    ttl_seconds: Option<u64>,
+    /// Whatever you want to remember; 16 KiB of JSON at most.
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Map<String, Value>>,
+}
+
+impl RestoreWorkspace {
+    /// The request, whole and valid.
+    pub(super) fn parse(self, owner: TokenId) -> Result<NewWorkspace, ApiError> {
+        let snapshot = Some(self.snapshot_id);
+        let like_any = CreateWorkspace {
+            resource_limits: self.resource_limits,
+            min_isolation: self.min_isolation,
+            network: self.network,
+            env: self.env,
+            ttl_seconds: self.ttl_seconds,
+            metadata: self.metadata,
+            ..CreateWorkspace::default()
+        };
+        Ok(NewWorkspace { snapshot, ..like_any.parse(owner)? })
+    }
 }
 
 /// Limits as far as a request names them. Sizes are binary: `512M`, `4G`.
@@ -94,8 +136,6 @@ impl CreateWorkspace {
         if self.branch.is_some() {
             return Err(ApiError::not_supported("branch", "checking out a repository is not supported yet"));
         }
-        // A hint: no sandboxes are made ahead of time here, so every start is a cold one.
-        let _ = self.warm_start;
         let Object(limits) = self.resource_limits.unwrap_or_default();
         let image =
             self.base_image.map(|image| text::checked("base_image", image, MAX_IMAGE_BYTES)).transpose()?;
@@ -115,6 +155,8 @@ impl CreateWorkspace {
             ttl: self.ttl_seconds.map(ttl).transpose()?,
             metadata: metadata(self.metadata)?,
             owner: Some(owner),
+            warm_start: self.warm_start.unwrap_or(true),
+            snapshot: None,
         })
     }
 }
@@ -211,6 +253,7 @@ mod tests {
         assert_eq!(new.base_image.as_deref(), Some("debian:12"));
         assert_eq!(new.ttl, Some(Duration::from_secs(60)));
         assert_eq!(new.metadata["k"], json!([1]));
+        assert!(!new.warm_start);
     }
 
     /// Proves: DESIGN-10.18

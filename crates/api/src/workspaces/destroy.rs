@@ -1,12 +1,13 @@
 //! `DELETE /api/v1/agent/workspaces/{id}`
 
 use axum::Json;
-use emergent_types::WorkspaceId;
+use emergent_types::{SnapshotId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::audit::{Operation, Summary};
-use crate::errors::ErrorCode::{NotSupported, ProviderFailed};
+use crate::auth::Caller;
+use crate::errors::ErrorCode::{LimitReached, NotSupported, ProviderFailed, WorkspaceNotReady};
 use crate::errors::{ApiError, PRIVATE, QUERY, WORKSPACE, documented_errors};
 use crate::extract::{Query, WorkspacePath, Workspaces};
 
@@ -15,7 +16,7 @@ use crate::extract::{Query, WorkspacePath, Workspaces};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Parameters {
-    /// Whether to take a snapshot first. Not supported yet.
+    /// Whether to take a snapshot first. Without one nothing is destroyed.
     snapshot: Option<bool>,
 }
 
@@ -27,9 +28,14 @@ pub(crate) struct DestroyedWorkspace {
     /// `destroyed`.
     #[schema(example = "destroyed")]
     status: &'static str,
+    /// The snapshot that was taken first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot_id: Option<SnapshotId>,
 }
 
-documented_errors!(Errors: PRIVATE, QUERY, WORKSPACE, &[NotSupported, ProviderFailed]);
+documented_errors!(Errors: PRIVATE, QUERY, WORKSPACE, &[
+    NotSupported, WorkspaceNotReady, LimitReached, ProviderFailed,
+]);
 
 /// Destroys a workspace with everything that is in it.
 ///
@@ -45,13 +51,21 @@ documented_errors!(Errors: PRIVATE, QUERY, WORKSPACE, &[NotSupported, ProviderFa
 pub(crate) async fn destroy(
     Workspaces(workspaces): Workspaces,
     WorkspacePath(id): WorkspacePath,
+    caller: Caller,
     operation: Operation,
     Query(parameters): Query<Parameters>,
 ) -> Result<Json<DestroyedWorkspace>, ApiError> {
-    if parameters.snapshot == Some(true) {
-        return Err(ApiError::not_supported("snapshot", "snapshots are not supported yet"));
-    }
-    let record = operation.begin("destroy_workspace", Some(id), Summary::default());
-    record.end(workspaces.destroy(id).await.map_err(ApiError::from))?;
-    Ok(Json(DestroyedWorkspace { id, status: "destroyed" }))
+    let wants_snapshot = parameters.snapshot == Some(true);
+    let summary = Summary::default().value("snapshot", wants_snapshot);
+    let record = operation.begin("destroy_workspace", Some(id), summary);
+    let destroyed = async {
+        let snapshot = match wants_snapshot {
+            true => Some(workspaces.snapshot(id, None, Some(caller.id())).await?.id),
+            false => None,
+        };
+        workspaces.destroy(id).await?;
+        Ok::<_, ApiError>(snapshot)
+    };
+    let snapshot_id = record.end(destroyed.await)?;
+    Ok(Json(DestroyedWorkspace { id, status: "destroyed", snapshot_id }))
 }

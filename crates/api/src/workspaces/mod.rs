@@ -1,5 +1,6 @@
 //! `/api/v1/agent/workspaces`: their life, and the tools used in them.
 
+pub(crate) mod attach;
 pub(crate) mod bash;
 mod bash_events;
 pub(crate) mod create;
@@ -7,6 +8,8 @@ mod create_request;
 pub(crate) mod destroy;
 pub(crate) mod edit;
 mod environment;
+pub(crate) mod fork;
+pub(crate) mod from_snapshot;
 pub(crate) mod get;
 pub(crate) mod git;
 mod git_answer;
@@ -14,8 +17,10 @@ mod git_request;
 pub(crate) mod glob;
 pub(crate) mod grep;
 pub(crate) mod list;
+pub(crate) mod metrics;
 pub(crate) mod read;
 pub(crate) mod resume;
+pub(crate) mod snapshot;
 pub(crate) mod stop;
 pub(crate) mod terminal;
 pub(crate) mod text;

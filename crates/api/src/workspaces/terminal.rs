@@ -12,6 +12,7 @@ use utoipa::IntoParams;
 use super::bash::MAX_COMMAND_BYTES;
 use super::text;
 use crate::audit::Summary;
+use crate::auth::Caller;
 use crate::errors::{
     ApiError, ErrorCode, PLACE, PRIVATE, QUERY, SOCKET, TOOL_CALL, WORKSPACE, documented_errors,
 };
@@ -122,6 +123,7 @@ pub(crate) async fn terminal(
     State(state): State<ApiState>,
     tool: Tool,
     Query(parameters): Query<Parameters>,
+    caller: Caller,
     request: SocketRequest,
 ) -> Result<Response, ApiError> {
     let spec = parameters.parse()?;
@@ -133,12 +135,14 @@ pub(crate) async fn terminal(
         .maybe("command", command)
         .maybe("workdir", spec.workdir.as_deref())
         .maybe("user", spec.user.as_deref());
+    let place = state.sockets().enter(&caller)?;
     let (call, record) = tool.begin(summary).await?.split();
     let (input, output) = match call.terminal(&spec).await {
         Ok(terminal) => terminal,
         Err(error) => return record.end(Err(error.into())),
     };
-    state.sockets().serve(request, move |reader, writer| serve(record, input, output, reader, writer))
+    let serve = move |reader, writer| serve(record, input, output, reader, writer);
+    Ok(state.sockets().serve(request, place, serve))
 }
 
 /// Carries both directions until either end is over.

@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::Notify;
 
 use crate::audit::Summary;
+use crate::auth::Caller;
 use crate::errors::ErrorCode::{self, NotSupported, PortClosed};
 use crate::errors::{ApiError, PRIVATE, SOCKET, TOOL_CALL, WORKSPACE, documented_errors};
 use crate::extract::{CallRecord, PortPath, Tool};
@@ -50,14 +51,17 @@ pub(crate) async fn tunnel(
     State(state): State<ApiState>,
     tool: Tool,
     PortPath(port): PortPath,
+    caller: Caller,
     request: SocketRequest,
 ) -> Result<Response, ApiError> {
+    let place = state.sockets().enter(&caller)?;
     let (call, record) = tool.begin(Summary::default().value("port", port)).await?.split();
     let stream = match call.tunnel(port).await {
         Ok(stream) => stream,
         Err(error) => return record.end(Err(error.into())),
     };
-    state.sockets().serve(request, move |reader, writer| serve(record, stream, reader, writer))
+    let serve = move |reader, writer| serve(record, stream, reader, writer);
+    Ok(state.sockets().serve(request, place, serve))
 }
 
 /// Carries both directions until both have ended, or the client has gone.

@@ -16,7 +16,7 @@ use crate::audit::Summary;
 use crate::errors::{ApiError, ErrorCode, PLACE, PRIVATE, QUERY, TOOL_CALL, WORKSPACE, documented_errors};
 use crate::extract::{CallRecord, Query, Tool};
 use crate::state::ApiState;
-use crate::streaming::{EventSource, event, events, failed};
+use crate::streaming::{EventSource, ServerSentEvent, event, events, failed};
 
 /// What to watch.
 #[derive(Deserialize, IntoParams)]
@@ -56,7 +56,7 @@ documented_errors!(Errors: PRIVATE, QUERY, WORKSPACE, TOOL_CALL, PLACE);
     operation_id = "watch",
     params(("id" = WorkspaceId, Path, description = "The workspace."), Parameters),
     responses(
-        (status = 200, description = "What changes.", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "What changes.", body = ServerSentEvent, content_type = "text/event-stream"),
         Errors,
     )
 )]

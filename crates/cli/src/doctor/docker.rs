@@ -1,22 +1,26 @@
 //! Docker and gVisor: what makes workspaces stronger than the embedded ones.
 
-use emergent_provider_gvisor::{EngineAddress, EngineReport};
+use emergent_provider_gvisor::{EngineReport, RunscReport};
 
 use super::finding::Finding;
-use crate::settings::environment::{self, Environment};
+use crate::settings::environment::Environment;
+use crate::settings::gvisor::{self, Gvisor};
 
 const NO_GVISOR: &str = "workspaces share this machine's kernel (isolation level container)";
 
 /// What there is of both.
-pub(super) async fn check() -> Vec<Finding> {
-    let environment = Environment::of_process();
-    let address = environment.text(environment::DOCKER_HOST).map(EngineAddress::new).unwrap_or_default();
+pub(super) async fn check(mode: Option<&Gvisor>) -> Vec<Finding> {
+    let address = gvisor::engine(&Environment::of_process());
+    if let Some(Gvisor::Direct { .. }) = mode {
+        return vec![direct().await];
+    }
     if !address.may_be_there() {
         return vec![Finding::warning(
             "docker",
             format!("nobody listens at {address}"),
             NO_GVISOR,
-            "install Docker (package docker.io), or name another one in DOCKER_HOST",
+            "install runsc (package runsc) and start the server as root, or install Docker (package docker.io), or \
+             name another one in DOCKER_HOST",
         )];
     }
     match EngineReport::of(address).await {
@@ -26,7 +30,27 @@ pub(super) async fn check() -> Vec<Finding> {
             NO_GVISOR,
             "start Docker, and give this account access to its socket",
         )],
-        Ok(report) => vec![restarts(&report), gvisor(&report)],
+        Ok(report) => vec![restarts(&report), of_engine(&report)],
+    }
+}
+
+/// gVisor without Docker: nothing else is needed.
+async fn direct() -> Finding {
+    match RunscReport::of_this_host().await {
+        Ok(report) => {
+            let (program, version) = (report.program.display(), &report.version);
+            let found = format!("{program} {version} runs workspaces itself, without Docker");
+            match report.flaw {
+                None => Finding::ok("gvisor", found),
+                Some(flaw) => Finding::warning("gvisor", found, &flaw, "install a newer gVisor"),
+            }
+        }
+        Err(reason) => Finding::warning(
+            "gvisor",
+            format!("gVisor runtime not available: {reason}"),
+            NO_GVISOR,
+            "install gVisor (package runsc)",
+        ),
     }
 }
 
@@ -43,14 +67,29 @@ fn restarts(report: &EngineReport) -> Finding {
     }
 }
 
-fn gvisor(report: &EngineReport) -> Finding {
-    match report.has_runsc {
-        true => Finding::ok("gvisor", "runsc is registered with Docker"),
-        false => Finding::warning(
+fn of_engine(report: &EngineReport) -> Finding {
+    let Some(runsc) = &report.runsc else {
+        return Finding::warning(
             "gvisor",
             "gVisor runtime not available: runsc is not registered with Docker",
             NO_GVISOR,
             "install gVisor (package runsc), run `runsc install` and restart Docker",
+        );
+    };
+    let known = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_owned());
+    let found = format!(
+        "runsc is registered with Docker: version {}, platform {}, network {}",
+        known(&runsc.version),
+        known(&runsc.platform),
+        known(&runsc.network)
+    );
+    match &report.runsc_flaw {
+        None => Finding::ok("gvisor", found),
+        Some(flaw) => Finding::warning(
+            "gvisor",
+            found,
+            flaw,
+            "install a newer gVisor (on Debian from the backports suite) and restart Docker",
         ),
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn run(common: &CommonArguments, output: Output) -> Result<ExitCode, 
         .context("cannot start the runtime")?;
     checks.push(runtime.block_on(trial::check(data_dir)));
     checks.push(network::check());
-    checks.extend(runtime.block_on(docker::check()));
+    checks.extend(runtime.block_on(docker::check(settings.as_ref().ok().map(|settings| &settings.gvisor))));
     checks.push(runtime.block_on(server::check(common)));
 
     let report = Report { ok: checks.iter().all(|finding| finding.level != Level::Missing), checks };

@@ -6,16 +6,19 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use emergent_images::{debian, workspace};
-use emergent_provider_gvisor::{DEFAULT_IMAGE, EngineAddress, EngineImages};
+use emergent_provider_gvisor::{DEFAULT_IMAGE, DirectImages, EngineImages};
 use serde::Serialize;
 use tokio_util::io::ReaderStream;
 
 use super::interrupt::Interrupt;
 use super::rights;
+use crate::arguments::CommonArguments;
 use crate::exit::Failure;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::settings::environment::{self, Environment};
+use crate::settings::environment::Environment;
+use crate::settings::gvisor::{self, Gvisor};
+use crate::settings::{Layer, Settings};
 
 /// What is read of the archive at a time.
 const CHUNK: usize = 256 << 10;
@@ -26,7 +29,8 @@ const ARCHIVE: &str = "image.tar";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The packages come from this host's own sources, unless --suite names another release. Docker is looked for as \
-the server does: at DOCKER_HOST, else at its usual socket. Needs mmdebstrap, root (or a range of accounts in \
+the server does: at DOCKER_HOST, else at its usual socket. Where the server does without (WORKSPACE_GVISOR_MODE), \
+the image is put into its data folder. Needs mmdebstrap, root (or a range of accounts in \
 /etc/subuid), about 3 GB for a while, and some minutes.")]
 pub(crate) struct Build {
     /// What the image is called
@@ -68,12 +72,22 @@ struct Made {
 }
 
 impl Build {
-    pub(super) async fn run(self, output: Output) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, common: &CommonArguments, output: Output) -> Result<ExitCode, Failure> {
         let mut interrupt = Interrupt::listen()?;
         rights::check()?;
         let made = match &self.output {
             Some(file) => self.to_file(file, output, &mut interrupt).await?,
-            None => self.to_docker(output, &mut interrupt).await?,
+            None => {
+                // Nobody listens here, so whether that would be safe does not matter.
+                let flags = Layer { allow_plain_http: Some(true), ..Layer::default() };
+                let settings = Settings::load(common, flags).map_err(anyhow::Error::from)?;
+                match settings.gvisor {
+                    Gvisor::Docker => self.to_docker(output, &mut interrupt).await?,
+                    Gvisor::Direct { .. } => {
+                        self.to_data_folder(&settings.data_dir, output, &mut interrupt).await?
+                    }
+                }
+            }
         };
         output.result(&made, |made| {
             let what = made.image.clone().or(made.file.as_ref().map(|file| file.display().to_string()));
@@ -91,16 +105,11 @@ impl Build {
     async fn to_docker(&self, output: Output, interrupt: &mut Interrupt) -> anyhow::Result<Made> {
         // First what would fail at the end of some minutes.
         EngineImages::check_name(&self.tag)?;
-        let environment = Environment::of_process();
-        let address = environment.text(environment::DOCKER_HOST).map(EngineAddress::new).unwrap_or_default();
-        let images = EngineImages::of(address)
+        let images = EngineImages::of(gvisor::engine(&Environment::of_process()))
             .await
             .context("the image has nowhere to go (--output FILE writes it to a file)")?;
 
-        let folder = tempfile::Builder::new()
-            .prefix("emergent-archive-")
-            .tempdir_in(self.work_dir())
-            .with_context(|| format!("cannot make a folder in {}", self.work_dir().display()))?;
+        let folder = self.temporary_folder()?;
         let archive = folder.path().join(ARCHIVE);
         let built = self.build(&archive, output, interrupt).await?;
 
@@ -123,6 +132,41 @@ impl Build {
             bytes: built.bytes,
             seconds: built.took.as_secs(),
         })
+    }
+
+    /// For a server that has no Docker: unpacked where it looks for images.
+    async fn to_data_folder(
+        &self,
+        data_dir: &Path,
+        output: Output,
+        interrupt: &mut Interrupt,
+    ) -> anyhow::Result<Made> {
+        // First what would fail at the end of some minutes.
+        DirectImages::check_name(&self.tag)?;
+        let folder = self.temporary_folder()?;
+        let archive = folder.path().join(ARCHIVE);
+        let built = self.build(&archive, output, interrupt).await?;
+
+        let progress = Progress::bytes(output);
+        progress.expect(built.bytes);
+        let file = tokio::fs::File::open(&archive).await.context("the archive cannot be read")?;
+        let content = ReaderStream::with_capacity(progress.watch(file), CHUNK);
+        let images = DirectImages::of(data_dir);
+        let put = tokio::select! {
+            () = interrupt.wait() => Err(anyhow!("interrupted; no image was made")),
+            put = images.put(&self.tag, content) => Ok(put?),
+        };
+        progress.finish();
+        folder.close().context("the archive was not removed")?;
+        let image = Some(self.tag.clone());
+        Ok(Made { image, id: Some(put?), file: None, bytes: built.bytes, seconds: built.took.as_secs() })
+    }
+
+    fn temporary_folder(&self) -> anyhow::Result<tempfile::TempDir> {
+        tempfile::Builder::new()
+            .prefix("emergent-archive-")
+            .tempdir_in(self.work_dir())
+            .with_context(|| format!("cannot make a folder in {}", self.work_dir().display()))
     }
 
     /// Makes the archive. Interrupted, it leaves nothing.

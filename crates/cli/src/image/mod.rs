@@ -1,4 +1,4 @@
-//! `emergent image`: one file a command. They talk to Docker, not to the server.
+//! `emergent image`: one file a command. They talk to Docker, or put images into the data folder, and not to the server.
 
 mod build;
 mod interrupt;
@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Subcommand;
 
+use crate::arguments::CommonArguments;
 use crate::exit::Failure;
 use crate::output::Output;
 
@@ -20,14 +21,18 @@ pub(crate) enum ImageCommand {
 }
 
 /// Runs one command.
-pub(crate) fn run(command: ImageCommand, output: Output) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    command: ImageCommand,
+    common: &CommonArguments,
+    output: Output,
+) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
     runtime.block_on(async {
         match command {
-            ImageCommand::Build(command) => command.run(output).await,
+            ImageCommand::Build(command) => command.run(common, output).await,
         }
     })
 }

@@ -12,7 +12,10 @@
 
 mod admin_token;
 mod encryption_key;
+mod host_capacity;
+mod kvm;
 mod logging;
+mod pools;
 pub(crate) mod providers;
 mod signals;
 
@@ -27,7 +30,7 @@ use emergent_orchestrator::Orchestrator;
 use emergent_store::sqlite::SqliteStore;
 use emergent_store::{OpenError, Store, Vault};
 use emergent_types::ProviderChoice;
-use emergent_workspaces::HostServices;
+use emergent_workspaces::{Failpoints, HostServices, Place};
 
 use crate::arguments::{CommonArguments, ServeArguments};
 use crate::exit::Failure;
@@ -140,8 +143,9 @@ async fn start_workspaces(
     folder: &Path,
     store: Arc<dyn Store>,
 ) -> Result<emergent_workspaces::Service> {
+    kvm::look();
     let providers = providers::all(folder, store.installation().id, settings, environment);
-    let orchestrator = Orchestrator::start(providers).await;
+    let orchestrator = Orchestrator::start_without(providers, settings.providers.absent.clone()).await;
     let options = emergent_workspaces::Options {
         max_concurrent: settings.max_concurrent,
         default_limits: settings.default_limits,
@@ -153,12 +157,30 @@ async fn start_workspaces(
         },
         deployment_mode: settings.deployment_mode,
         min_isolation: settings.min_isolation,
+        stream_idle: settings.stream_idle,
+        idle_stop: settings.idle_stop,
+        pools: pools::specs(settings),
+        max_snapshots: settings.max_snapshots,
+        alert_percent: settings.alert_percent,
+        failpoints: failpoints()?,
+        host: host_capacity::of_this_host(folder),
         services: HostServices::new(vec![Arc::new(emergent_api::WorkspaceInfo)]),
         ..emergent_workspaces::Options::default()
     };
     emergent_workspaces::Service::start(options, store, orchestrator)
         .await
         .context("cannot start the workspaces")
+}
+
+/// Where a test wants this server to be killed. Programs that people run do not ask.
+fn failpoints() -> Result<Failpoints> {
+    match std::env::var("EMERGENT_FAILPOINT") {
+        Ok(name) if cfg!(debug_assertions) => {
+            let place = Place::named(&name).with_context(|| format!("no failpoint is called {name:?}"))?;
+            Ok(Failpoints::killing_at(place))
+        }
+        _ => Ok(Failpoints::default()),
+    }
 }
 
 /// The one line on standard output.

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use emergent_provider::WorkspaceProvider;
-use emergent_provider_gvisor::{DEFAULT_IMAGE, EngineAddress, GvisorProvider, Runtime};
+use emergent_provider_gvisor::{DEFAULT_IMAGE, DirectOptions, DirectProvider, GvisorProvider, Runtime};
 use emergent_provider_local::{AgentSource, HelperCommand, LocalProvider, Options};
 use emergent_types::{InstallationId, ProviderKind};
 
 use crate::LOCAL_SANDBOX;
 use crate::settings::Settings;
-use crate::settings::environment::{self, Environment};
+use crate::settings::environment::Environment;
+use crate::settings::gvisor::{self, Gvisor};
 
 /// Every provider that is to be used, whether it works here or not: its health says so.
 pub(super) fn all(
@@ -24,7 +25,7 @@ pub(super) fn all(
             data_dir: folder.to_owned(),
             installation,
             agent: emergent_agent_bundle::bytes().into(),
-            engine: environment.text(environment::DOCKER_HOST).map(EngineAddress::new).unwrap_or_default(),
+            engine: gvisor::engine(environment),
             runtime,
             default_image: DEFAULT_IMAGE.to_owned(),
             egress_allow: settings.egress_allow.clone(),
@@ -32,7 +33,12 @@ pub(super) fn all(
     };
     let make = |kind: &ProviderKind| -> Option<Arc<dyn WorkspaceProvider>> {
         match kind {
-            ProviderKind::Gvisor => Some(containers(Runtime::Runsc)),
+            ProviderKind::Gvisor => Some(match &settings.gvisor {
+                Gvisor::Docker => containers(Runtime::Runsc),
+                Gvisor::Direct { runsc } => {
+                    Arc::new(DirectProvider::new(direct(folder, installation, runsc, settings)))
+                }
+            }),
             ProviderKind::Docker => Some(containers(Runtime::Default)),
             ProviderKind::Local => {
                 let local = local(folder, installation);
@@ -42,9 +48,19 @@ pub(super) fn all(
             ProviderKind::E2b | ProviderKind::Firecracker => None,
         }
     };
-    let mut providers: Vec<ProviderKind> = settings.providers.clone();
-    providers.dedup();
-    providers.iter().filter_map(make).collect()
+    settings.providers.used.iter().filter_map(make).collect()
+}
+
+/// gVisor without Docker.
+fn direct(folder: &Path, installation: InstallationId, runsc: &Path, settings: &Settings) -> DirectOptions {
+    DirectOptions {
+        data_dir: folder.to_owned(),
+        installation,
+        agent: emergent_agent_bundle::bytes().into(),
+        runsc: runsc.to_owned(),
+        default_image: DEFAULT_IMAGE.to_owned(),
+        egress_allow: settings.egress_allow.clone(),
+    }
 }
 
 /// The embedded sandbox.

@@ -39,8 +39,11 @@ pub(crate) const WORKSPACE_DEFAULT_TTL_DAYS: &str = "WORKSPACE_DEFAULT_TTL_DAYS"
 /// Where automatic choice of a provider begins. Default auto: at the strongest.
 pub(crate) const WORKSPACE_DEFAULT_PROVIDER: &str = "WORKSPACE_DEFAULT_PROVIDER";
 /// Which providers are used, separated by commas: `gvisor`, `docker`, `local`. Default: all, the first two
-/// where there is a Docker.
+/// where there is a Docker, the first also where there is a `runsc`.
 pub(crate) const WORKSPACE_PROVIDERS: &str = "WORKSPACE_PROVIDERS";
+/// How workspaces get under gVisor: `docker`, `direct` (`runsc` without Docker) or `auto`. Default auto: Docker
+/// where there is one, else `runsc` itself where it is installed and the server is root.
+pub(crate) const WORKSPACE_GVISOR_MODE: &str = "WORKSPACE_GVISOR_MODE";
 /// Processors of a workspace whose request does not say. Default 2.
 pub(crate) const WORKSPACE_DEFAULT_CPU: &str = "WORKSPACE_DEFAULT_CPU";
 /// Memory of a workspace whose request does not say. Default 4G.
@@ -52,6 +55,18 @@ pub(crate) const WORKSPACE_DEFAULT_DISK: &str = "WORKSPACE_DEFAULT_DISK";
 pub(crate) const WORKSPACE_DEFAULT_NETWORK: &str = "WORKSPACE_DEFAULT_NETWORK";
 /// The longest `timeout_ms` of a command, in milliseconds. Default 600000.
 pub(crate) const WORKSPACE_BASH_MAX_TIMEOUT_MS: &str = "WORKSPACE_BASH_MAX_TIMEOUT_MS";
+/// How many seconds after its last use the stream to a workspace is let go, where holding it costs memory
+/// (gVisor after a restart of the server); 0 is never. Default 300.
+pub(crate) const WORKSPACE_STREAM_IDLE_SECONDS: &str = "WORKSPACE_STREAM_IDLE_SECONDS";
+/// How many minutes after its last use a workspace is stopped; 0 is never. Default 0.
+pub(crate) const WORKSPACE_IDLE_STOP_MINUTES: &str = "WORKSPACE_IDLE_STOP_MINUTES";
+/// How many sandboxes are made before anybody asks for them; 0 is none. Default 2.
+pub(crate) const WORKSPACE_WARM_POOL_SIZE: &str = "WORKSPACE_WARM_POOL_SIZE";
+/// How many copies of workspaces' files are kept at most. Default 100.
+pub(crate) const WORKSPACE_MAX_SNAPSHOTS: &str = "WORKSPACE_MAX_SNAPSHOTS";
+/// From how much on there is an alert, in per cent: of this host's processors, memory and disk for all
+/// workspaces together, and of a workspace's own disk. Default 80.
+pub(crate) const WORKSPACE_ALERT_PERCENT: &str = "WORKSPACE_ALERT_PERCENT";
 /// Ranges of addresses that workspaces may reach although private ones are denied, separated
 /// by commas, such as `10.1.0.0/16,fd12::/64`. The host itself stays closed. Default: none.
 pub(crate) const WORKSPACE_EGRESS_ALLOW: &str = "WORKSPACE_EGRESS_ALLOW";
@@ -72,7 +87,7 @@ pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 /// A person's own folder.
 pub(crate) const HOME: &str = "HOME";
 
-const KNOWN: [&str; 28] = [
+const KNOWN: [&str; 34] = [
     EMERGENT_CONFIG,
     EMERGENT_DATA_DIR,
     EMERGENT_LISTEN,
@@ -89,11 +104,17 @@ const KNOWN: [&str; 28] = [
     WORKSPACE_DEFAULT_TTL_DAYS,
     WORKSPACE_DEFAULT_PROVIDER,
     WORKSPACE_PROVIDERS,
+    WORKSPACE_GVISOR_MODE,
     WORKSPACE_DEFAULT_CPU,
     WORKSPACE_DEFAULT_MEMORY,
     WORKSPACE_DEFAULT_DISK,
     WORKSPACE_DEFAULT_NETWORK,
     WORKSPACE_BASH_MAX_TIMEOUT_MS,
+    WORKSPACE_STREAM_IDLE_SECONDS,
+    WORKSPACE_IDLE_STOP_MINUTES,
+    WORKSPACE_WARM_POOL_SIZE,
+    WORKSPACE_MAX_SNAPSHOTS,
+    WORKSPACE_ALERT_PERCENT,
     WORKSPACE_EGRESS_ALLOW,
     DEPLOYMENT_MODE,
     GITHUB_APP_ENCRYPTION_KEY,

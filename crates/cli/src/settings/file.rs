@@ -17,12 +17,29 @@
 //! max_concurrent = 10
 //! default_ttl_days = 30
 //! default_provider = "auto"
+//! gvisor_mode = "auto"
 //! default_cpu = 2
 //! default_memory = "4G"
 //! default_disk = "10G"
 //! default_network = "internet"
 //! egress_allow = ["10.1.0.0/16"]
 //! bash_max_timeout_ms = 600000
+//! stream_idle_seconds = 300
+//! idle_stop_minutes = 0
+//! warm_pool_size = 2
+//! max_snapshots = 100
+//! alert_percent = 80
+//!
+//! [[workspaces.pools]]
+//! name = "small"
+//! size = 4
+//! cpu = 1
+//! memory = "512M"
+//! disk = "1G"
+//! base_image = "debian:12"
+//! provider = "gvisor"
+//! network = "isolated"
+//! min_isolation = "gvisor"
 //! ```
 
 use std::io;
@@ -34,6 +51,8 @@ use serde::Deserialize;
 
 use super::database_url::DatabaseUrl;
 use super::environment::{self, Environment};
+use super::gvisor::GvisorMode;
+use super::pools::{self, PoolTable};
 use super::{Layer, SettingsError, layer};
 
 /// Where a file is looked for that nobody named.
@@ -65,12 +84,19 @@ struct Workspaces {
     default_ttl_days: Option<u32>,
     default_provider: Option<ProviderChoice>,
     providers: Option<Vec<String>>,
+    gvisor_mode: Option<GvisorMode>,
     default_cpu: Option<Cpu>,
     default_memory: Option<ByteSize>,
     default_disk: Option<ByteSize>,
     default_network: Option<NetworkMode>,
     egress_allow: Option<Vec<String>>,
     bash_max_timeout_ms: Option<u64>,
+    stream_idle_seconds: Option<u32>,
+    idle_stop_minutes: Option<u32>,
+    warm_pool_size: Option<u32>,
+    pools: Option<Vec<PoolTable>>,
+    max_snapshots: Option<u32>,
+    alert_percent: Option<u8>,
 }
 
 /// What the file says. One that was named must be there.
@@ -102,6 +128,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Layer, SettingsError> {
     let providers = file.workspaces.providers.map(|names| {
         layer::providers(&format!("{origin}: workspaces.providers"), names.iter().map(String::as_str))
     });
+    let pools = file.workspaces.pools.map(|tables| pools::checked(&origin, tables));
     Ok(Layer {
         listen: file.listen,
         data_dir: file.data_dir,
@@ -112,6 +139,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Layer, SettingsError> {
         default_ttl_days: file.workspaces.default_ttl_days,
         default_provider: file.workspaces.default_provider,
         providers: providers.transpose()?,
+        gvisor_mode: file.workspaces.gvisor_mode,
         default_cpu: file.workspaces.default_cpu,
         default_memory: file.workspaces.default_memory,
         default_disk: file.workspaces.default_disk,
@@ -123,6 +151,12 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Layer, SettingsError> {
         audit_retention_days: file.audit_retention_days,
         stall_seconds: file.stall_seconds,
         bash_max_timeout_ms: file.workspaces.bash_max_timeout_ms,
+        stream_idle_seconds: file.workspaces.stream_idle_seconds,
+        idle_stop_minutes: file.workspaces.idle_stop_minutes,
+        warm_pool_size: file.workspaces.warm_pool_size,
+        pools: pools.transpose()?,
+        max_snapshots: file.workspaces.max_snapshots,
+        alert_percent: file.workspaces.alert_percent,
         database_url: file.database_url.map(DatabaseUrl::from),
     })
 }

@@ -13,6 +13,8 @@ use emergent_types::{
 use super::SettingsError;
 use super::database_url::DatabaseUrl;
 use super::environment::{self, Environment};
+use super::gvisor::GvisorMode;
+use super::pools::Pool;
 
 macro_rules! layer {
     ($($(#[$doc:meta])* $field:ident: $type:ty),+ $(,)?) => {
@@ -39,6 +41,7 @@ layer! {
     default_ttl_days: u32,
     default_provider: ProviderChoice,
     providers: Vec<ProviderKind>,
+    gvisor_mode: GvisorMode,
     default_cpu: Cpu,
     default_memory: ByteSize,
     default_disk: ByteSize,
@@ -50,6 +53,12 @@ layer! {
     audit_retention_days: u32,
     stall_seconds: u32,
     bash_max_timeout_ms: u64,
+    stream_idle_seconds: u32,
+    idle_stop_minutes: u32,
+    warm_pool_size: u32,
+    pools: Vec<Pool>,
+    max_snapshots: u32,
+    alert_percent: u8,
     database_url: DatabaseUrl,
 }
 
@@ -74,6 +83,7 @@ impl Layer {
                 .text(environment::WORKSPACE_PROVIDERS)
                 .map(|text| providers(environment::WORKSPACE_PROVIDERS, text.split(',')))
                 .transpose()?,
+            gvisor_mode: environment.value(environment::WORKSPACE_GVISOR_MODE)?,
             default_cpu: environment.value(environment::WORKSPACE_DEFAULT_CPU)?,
             default_memory: environment.value(environment::WORKSPACE_DEFAULT_MEMORY)?,
             default_disk: environment.value(environment::WORKSPACE_DEFAULT_DISK)?,
@@ -88,6 +98,13 @@ impl Layer {
             audit_retention_days: environment.value(environment::AUDIT_RETENTION_DAYS)?,
             stall_seconds: environment.value(environment::EMERGENT_STALL_SECONDS)?,
             bash_max_timeout_ms: environment.value(environment::WORKSPACE_BASH_MAX_TIMEOUT_MS)?,
+            stream_idle_seconds: environment.value(environment::WORKSPACE_STREAM_IDLE_SECONDS)?,
+            idle_stop_minutes: environment.value(environment::WORKSPACE_IDLE_STOP_MINUTES)?,
+            warm_pool_size: environment.value(environment::WORKSPACE_WARM_POOL_SIZE)?,
+            // A list of tables is for the file alone.
+            pools: None,
+            max_snapshots: environment.value(environment::WORKSPACE_MAX_SNAPSHOTS)?,
+            alert_percent: environment.value(environment::WORKSPACE_ALERT_PERCENT)?,
             database_url: environment
                 .text(environment::DATABASE_URL)
                 .map(|url| DatabaseUrl::from(url.to_owned())),

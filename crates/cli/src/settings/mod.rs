@@ -14,7 +14,10 @@ pub(crate) mod data_dir;
 mod database_url;
 pub(crate) mod environment;
 mod file;
+pub(crate) mod gvisor;
 mod layer;
+pub(crate) mod pools;
+mod providers;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
@@ -22,15 +25,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use emergent_api::AllowedHost;
-use emergent_provider_gvisor::EngineAddress;
 use emergent_provider_local::Cidr;
-use emergent_types::{
-    DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice, ProviderKind, ResourceLimits,
-};
+use emergent_types::{DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice, ResourceLimits};
 
 use self::database_url::DatabaseUrl;
 use self::environment::Environment;
+use self::gvisor::Gvisor;
 pub(crate) use self::layer::Layer;
+use self::pools::Pool;
+use self::providers::Providers;
 use crate::arguments::CommonArguments;
 
 /// Where the server listens unless told otherwise.
@@ -50,6 +53,12 @@ pub(crate) const DEFAULT_MAX_CONCURRENT: u32 = 10;
 
 /// The highest limit of concurrent workspaces.
 const MAX_CONCURRENT: u32 = 10_000;
+
+/// How many sandboxes are made ahead of time where nobody says.
+const DEFAULT_WARM_POOL_SIZE: u32 = 2;
+
+/// The largest pool.
+const MAX_WARM_POOL_SIZE: u32 = 100;
 
 /// The longest time a client is waited for that takes nothing, in seconds: an hour.
 const MAX_STALL_SECONDS: u32 = 3600;
@@ -83,8 +92,8 @@ pub(crate) struct Settings {
     pub(crate) max_concurrent: u32,
     pub(crate) default_ttl: Duration,
     pub(crate) default_provider: ProviderChoice,
-    /// In no order: automatic choice has one of its own.
-    pub(crate) providers: Vec<ProviderKind>,
+    pub(crate) providers: Providers,
+    pub(crate) gvisor: Gvisor,
     pub(crate) default_limits: ResourceLimits,
     pub(crate) default_network: NetworkMode,
     pub(crate) egress_allow: Vec<Cidr>,
@@ -95,6 +104,16 @@ pub(crate) struct Settings {
     pub(crate) audit_retention: Duration,
     pub(crate) stall_limit: Duration,
     pub(crate) max_command_time: Duration,
+    /// `None` is never.
+    pub(crate) stream_idle: Option<Duration>,
+    pub(crate) idle_stop: Option<Duration>,
+    /// Of the default pool.
+    pub(crate) warm_pool_size: u32,
+    /// Those beside it.
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) max_snapshots: u32,
+    /// From how much on there is an alert.
+    pub(crate) alert_percent: u8,
     /// `None` is SQLite in the data folder.
     pub(crate) database_url: Option<DatabaseUrl>,
 }
@@ -106,6 +125,14 @@ impl Settings {
         let flags = Layer { data_dir: common.data_dir.clone(), ..flags };
         let file = file::read(common.config.clone(), &environment)?;
         Self::from_layer(flags.or(Layer::from_environment(&environment)?).or(file), &environment)
+    }
+
+    /// What a file alone makes of them.
+    #[cfg(test)]
+    pub(crate) fn of_file(text: &str) -> Self {
+        let environment = Environment::of(&[(environment::HOME, "/home/a")]);
+        let layer = file::parse(std::path::Path::new("emergent.toml"), text).unwrap();
+        Self::from_layer(layer, &environment).unwrap()
     }
 
     /// Fills in the defaults and checks the whole.
@@ -153,19 +180,41 @@ impl Settings {
                 format!("must be between 1 and {MAX_COMMAND_MS}, not {max_command_ms}"),
             ));
         }
+        let warm_pool_size = layer.warm_pool_size.unwrap_or(DEFAULT_WARM_POOL_SIZE);
+        if warm_pool_size > MAX_WARM_POOL_SIZE {
+            return Err(SettingsError::new(
+                environment::WORKSPACE_WARM_POOL_SIZE,
+                format!("must be between 0 and {MAX_WARM_POOL_SIZE}, not {warm_pool_size}"),
+            ));
+        }
+        let alert_percent = layer.alert_percent.unwrap_or(80);
+        if !(1..=100).contains(&alert_percent) {
+            return Err(SettingsError::new(
+                environment::WORKSPACE_ALERT_PERCENT,
+                format!("must be between 1 and 100, not {alert_percent}"),
+            ));
+        }
         let limits = ResourceLimits::WORKSPACE_DEFAULT;
+        let data_dir = match layer.data_dir {
+            Some(data_dir) => data_dir,
+            None => data_dir::default(environment)?,
+        };
+        let gvisor = Gvisor::of(layer.gvisor_mode.unwrap_or_default(), &data_dir, environment);
+        let providers = layer
+            .providers
+            .map_or_else(|| Providers::found(environment, &gvisor, &data_dir), Providers::named);
+        let pools = layer.pools.unwrap_or_default();
+        pools::check_providers(&pools, &providers)?;
         Ok(Self {
             listen,
-            data_dir: match layer.data_dir {
-                Some(data_dir) => data_dir,
-                None => data_dir::default(environment)?,
-            },
+            data_dir,
             allowed_hosts: layer.allowed_hosts.unwrap_or_default(),
             workspaces_enabled: layer.workspaces_enabled.unwrap_or(true),
             max_concurrent,
             default_ttl: Duration::from_secs(u64::from(ttl_days) * SECONDS_PER_DAY),
             default_provider: layer.default_provider.unwrap_or_default(),
-            providers: layer.providers.unwrap_or_else(|| found_providers(environment)),
+            providers,
+            gvisor,
             default_limits: ResourceLimits {
                 cpu: layer.default_cpu.unwrap_or(limits.cpu),
                 memory: layer.default_memory.unwrap_or(limits.memory),
@@ -179,19 +228,17 @@ impl Settings {
             audit_retention: Duration::from_secs(u64::from(retention_days) * SECONDS_PER_DAY),
             stall_limit: Duration::from_secs(stall_seconds.into()),
             max_command_time: Duration::from_millis(max_command_ms),
+            idle_stop: NonZeroU32::new(layer.idle_stop_minutes.unwrap_or(0))
+                .map(|minutes| Duration::from_secs(60 * u64::from(minutes.get()))),
+            stream_idle: NonZeroU32::new(layer.stream_idle_seconds.unwrap_or(300))
+                .map(|seconds| Duration::from_secs(seconds.get().into())),
+            warm_pool_size,
+            pools,
+            max_snapshots: layer.max_snapshots.unwrap_or(100),
+            alert_percent,
             database_url: layer.database_url,
         })
     }
-}
-
-/// The providers that are used where nobody says which: Docker's only where there may be one.
-fn found_providers(environment: &Environment) -> Vec<ProviderKind> {
-    let engine = environment.text(environment::DOCKER_HOST).map(EngineAddress::new).unwrap_or_default();
-    let mut found = vec![ProviderKind::Local];
-    if engine.may_be_there() {
-        found.extend([ProviderKind::Gvisor, ProviderKind::Docker]);
-    }
-    found
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ fn defaults_are_those_of_the_design() {
     assert_eq!(settings.default_provider, ProviderChoice::Auto);
     assert_eq!(settings.default_limits, ResourceLimits::WORKSPACE_DEFAULT);
     assert_eq!(settings.default_network, NetworkMode::Internet);
+    assert_eq!((settings.warm_pool_size, settings.max_snapshots, settings.alert_percent), (2, 100, 80));
     assert!(settings.egress_allow.is_empty());
     assert_eq!(settings.deployment_mode, DeploymentMode::SelfHosted);
     assert_eq!(settings.min_isolation, IsolationLevel::Container);
@@ -63,6 +64,7 @@ fn every_variable_has_its_effect() {
             (environment::ENABLE_AGENT_WORKSPACES, "False"),
             (environment::WORKSPACE_DEFAULT_TTL_DAYS, "7"),
             (environment::WORKSPACE_DEFAULT_PROVIDER, "local"),
+            (environment::WORKSPACE_GVISOR_MODE, "direct"),
             (environment::WORKSPACE_DEFAULT_CPU, "0.5"),
             (environment::WORKSPACE_DEFAULT_MEMORY, "512m"),
             (environment::WORKSPACE_DEFAULT_DISK, "1GB"),
@@ -83,6 +85,7 @@ fn every_variable_has_its_effect() {
     assert!(!settings.workspaces_enabled);
     assert_eq!(settings.default_ttl, Duration::from_secs(7 * SECONDS_PER_DAY));
     assert_eq!(settings.default_provider, ProviderChoice::Explicit(ProviderKind::Local));
+    assert!(matches!(settings.gvisor, Gvisor::Direct { .. }));
     assert_eq!(settings.default_limits.cpu, Cpu::from_millis(500));
     assert_eq!(settings.default_limits.memory, ByteSize::from_mib(512));
     assert_eq!(settings.default_limits.disk, ByteSize::GIB);
@@ -166,4 +169,49 @@ fn ranges_are_opened_by_name() {
         let refused = opened(&[(name, bad)], "").unwrap_err().to_string();
         assert!(refused.contains(name) && refused.contains(bad), "{refused}");
     }
+}
+
+#[test]
+fn pools_beside_the_default_one_are_in_the_file() {
+    let settings = Settings::of_file("[[workspaces.pools]]\nname = \"small\"\nsize = 4\nmemory = \"512M\"");
+    assert_eq!(settings.warm_pool_size, 2, "the default pool stays as it is");
+    let [pool] = settings.pools.as_slice() else { panic!("{:?}", settings.pools) };
+    assert_eq!((pool.name.as_str(), pool.size), ("small", 4));
+    assert_eq!((pool.memory, pool.cpu), (Some(ByteSize::from_mib(512)), None));
+    assert_eq!(load(Layer::default(), &[], "").unwrap().pools, []);
+    let pools = |fields: &str| format!("[[workspaces.pools]]\nsize = 1\n[[workspaces.pools]]\n{fields}");
+    for (fields, mentions) in [
+        ("size = 101", "size: must be between 0 and 100, not 101"),
+        ("size = -1", "size"),
+        ("name = \"a\"", "size: is missing"),
+        ("size = 1\nname = \"default\"", "name: there is another pool called \"default\""),
+        ("size = 1\nname = \"pool-1\"", "name: there is another"),
+        ("size = 1\nname = \"a b\"", "name: \"a b\" is not"),
+        ("size = 1\nname = \"\"", "name: \"\" is not"),
+        ("size = 1\ncpu = 0", "cpu"),
+        ("size = 1\nmemory = \"4X\"", "memory"),
+        ("size = 1\ndisk = true", "disk"),
+        ("size = 1\nbase_image = \"\"", "base_image"),
+        ("size = 1\nbase_image = \"a b\"", "base_image"),
+        ("size = 1\nprovider = \"magic\"", "provider"),
+        ("size = 1\nnetwork = \"lan\"", "network"),
+        ("size = 1\nmin_isolation = \"strong\"", "min_isolation"),
+        (
+            "size = 1\nprovider = \"local\"\nmin_isolation = \"gvisor\"",
+            "min_isolation: provider local is container",
+        ),
+        ("size = 1\ncolour = 1", "colour"),
+    ] {
+        refused(Layer::default(), &[], &pools(fields), &["emergent.toml", mentions]);
+    }
+    // What can be read is judged as a whole.
+    let several = "size = 101\nname = \"a b\"\nbase_image = \"\"";
+    let all = ["number 2: size", "number 2: name", "number 2: base_image"];
+    refused(Layer::default(), &[], &pools(several), &all);
+    let many = "[[workspaces.pools]]\nsize = 0\n".repeat(21);
+    refused(Layer::default(), &[], &many, &["workspaces.pools", "20 at most, not 21"]);
+    let left_out = [(environment::WORKSPACE_PROVIDERS, "local")];
+    let gvisor = pools("size = 1\nprovider = \"gvisor\"");
+    refused(Layer::default(), &left_out, &gvisor, &["number 2: provider", "gvisor is not among"]);
+    assert!(load(Layer::default(), &left_out, &pools("size = 1\nprovider = \"local\"")).is_ok());
 }

@@ -51,6 +51,9 @@ pub(crate) struct Create {
     /// Something to remember; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     metadata: Vec<(String, String)>,
+    /// Have a sandbox made for it, also where one that was made ahead of time would do
+    #[arg(long)]
+    cold: bool,
     /// Answer at once instead of waiting until it is ready
     #[arg(long)]
     no_wait: bool,
@@ -84,6 +87,7 @@ impl Create {
             deployment_mode: self.deployment_mode,
             resource_limits: (limits != RequestedLimits::default()).then_some(limits),
             min_isolation: self.min_isolation,
+            warm_start: self.cold.then_some(false),
             network: self.network,
             env: BTreeMap::from_iter(self.env),
             base_image: self.base_image,

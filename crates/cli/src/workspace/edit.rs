@@ -7,7 +7,7 @@ use emergent_client::{Client, EditMode, EditRequest};
 use emergent_types::WorkspaceId;
 
 use crate::exit::Failure;
-use crate::output::Output;
+use crate::output::{Output, shown};
 
 #[derive(Debug, Args)]
 pub(crate) struct Edit {
@@ -39,7 +39,13 @@ impl Edit {
             mode: self.fuzzy.then_some(EditMode::Fuzzy),
         };
         let answer = client.edit(self.id, &request).await?;
-        output.result(&answer, |answer| answer.diff.trim_end_matches('\n').to_owned());
+        output.result(&answer, |answer| output.contents(&answer.diff).join("\n"));
+        if answer.diff_truncated {
+            output.hint("the diff was cut; the file has all of it");
+        }
+        if let Some(rule) = &answer.rule {
+            output.hint(&format!("found by: {}", shown(rule)));
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

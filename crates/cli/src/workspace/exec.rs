@@ -20,8 +20,8 @@ pub(crate) struct Exec {
     /// The folder to run it in
     #[arg(long, value_name = "PATH")]
     workdir: Option<String>,
-    /// After this it is killed
-    #[arg(long, value_name = "SECONDS")]
+    /// After this it is killed, such as 30 or 0.5
+    #[arg(long, value_name = "SECONDS", value_parser = milliseconds)]
     timeout: Option<u64>,
     /// An environment variable; may be repeated
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = pair)]
@@ -43,7 +43,7 @@ impl Exec {
         let request = BashRequest {
             command: shell_words::to_command(&self.command),
             workdir: self.workdir,
-            timeout_ms: self.timeout.map(|seconds| seconds.saturating_mul(1000)),
+            timeout_ms: self.timeout,
             env: BTreeMap::from_iter(self.env),
             user: self.user,
         };
@@ -90,7 +90,35 @@ fn note_unusual(finished: &FinishedCommand, output: Output) {
     }
 }
 
+/// Seconds, as so many milliseconds.
+fn milliseconds(text: &str) -> Result<u64, String> {
+    let refused = || format!("{text:?} is not a number of seconds, such as 30 or 0.5");
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || !is_number(part) || part.len() > 3 {
+        return Err(refused());
+    }
+    let whole: u64 = whole.parse().map_err(|_| refused())?;
+    let part: u64 = format!("{part:0<3}").parse().map_err(|_| refused())?;
+    Ok(whole.saturating_mul(1000).saturating_add(part))
+}
+
 /// The command's own code. What does not fit into a byte is a failure all the same.
 fn exit_code(code: i32) -> ExitCode {
     u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_may_have_parts() {
+        for (text, expect) in [("30", 30_000), ("0.5", 500), ("1.25", 1250), ("0.001", 1), ("007", 7000)] {
+            assert_eq!(milliseconds(text), Ok(expect), "{text}");
+        }
+        for text in ["", "-1", ".5", "1.", "1e3", "0.0001", "1,5", "\u{664}", "99999999999999999999"] {
+            assert!(milliseconds(text).unwrap_err().contains(text), "{text}");
+        }
+    }
 }

@@ -5,16 +5,13 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use emergent_client::{
     Client, GitBranches, GitChange, GitCheckedOut, GitCommit, GitCommitRequest, GitDiffRequest,
-    GitLogRequest, GitStatus,
+    GitLogRequest, GitPlace, GitStatus,
 };
 use emergent_types::WorkspaceId;
 
 use super::view::minute;
 use crate::exit::Failure;
 use crate::output::{Output, shown};
-
-/// Before the first commit there is none, not even the one that is checked out.
-const NO_BRANCHES: &str = "there are no branches yet";
 
 #[derive(Debug, Args)]
 pub(crate) struct Git {
@@ -23,6 +20,9 @@ pub(crate) struct Git {
     /// A folder in the repository; /workspace where not said
     #[arg(long)]
     path: Option<String>,
+    /// The account to run git as
+    #[arg(long)]
+    user: Option<String>,
     #[command(subcommand)]
     action: Action,
 }
@@ -54,7 +54,7 @@ enum Action {
     /// Commit these files and nothing else, or everything with --all
     Commit {
         /// The message
-        #[arg(short, long)]
+        #[arg(short, long, allow_hyphen_values = true)]
         message: String,
         /// Everything that differs
         #[arg(short, long, conflicts_with = "files")]
@@ -84,10 +84,11 @@ enum Action {
 
 impl Git {
     pub(super) async fn run(self, client: &Client, output: Output) -> Result<ExitCode, Failure> {
-        let (id, path) = (self.id, self.path.as_deref());
+        let id = self.id;
+        let place = GitPlace { path: self.path.as_deref(), user: self.user.as_deref() };
         match self.action {
             Action::Status => {
-                let found = client.git_status(id, path).await?;
+                let found = client.git_status(id, place).await?;
                 output.result(&found, status);
                 if found.truncated {
                     output.hint("there is more that differs than is shown");
@@ -95,14 +96,14 @@ impl Git {
             }
             Action::Diff { staged, base, paths } => {
                 let request = GitDiffRequest { staged, paths, base };
-                let diff = client.git_diff(id, path, &request).await?;
-                output.list(&diff, "nothing differs", |diff| diff.diff.lines().map(str::to_owned).collect());
+                let diff = client.git_diff(id, place, &request).await?;
+                output.list(&diff, "nothing differs", |diff| output.contents(&diff.diff));
                 if diff.truncated {
                     output.hint("the diff was cut; name paths to see the rest");
                 }
             }
             Action::Log { limit, reference } => {
-                let log = client.git_log(id, path, &GitLogRequest { limit, reference }).await?;
+                let log = client.git_log(id, place, &GitLogRequest { limit, reference }).await?;
                 output.list(&log, "there are no commits yet", |log| log.commits.iter().map(commit).collect());
                 if log.truncated {
                     output.hint("there are more; --limit shows more of them");
@@ -110,20 +111,23 @@ impl Git {
             }
             Action::Commit { message, all, files } => {
                 let request = GitCommitRequest { message, files, all };
-                let made = client.git_commit(id, path, &request).await?;
+                let made = client.git_commit(id, place, &request).await?;
                 output.result(&made, |made| format!("{} ({} files)", made.commit, made.files_changed));
             }
-            Action::Branch { name: None, .. } => {
-                output.list(&client.git_branches(id, path).await?, NO_BRANCHES, branches);
-            }
-            Action::Branch { name: Some(name), delete: false } => {
-                output.list(&client.git_create_branch(id, path, &name).await?, NO_BRANCHES, branches);
-            }
-            Action::Branch { name: Some(name), delete: true } => {
-                output.list(&client.git_delete_branch(id, path, &name).await?, NO_BRANCHES, branches);
+            Action::Branch { name, delete } => {
+                let list = match (name, delete) {
+                    (None, _) => client.git_branches(id, place).await?,
+                    (Some(name), false) => client.git_create_branch(id, place, &name).await?,
+                    (Some(name), true) => client.git_delete_branch(id, place, &name).await?,
+                };
+                // Before the first commit there is none, not even the one that is checked out.
+                output.list(&list, "there are no branches yet", branches);
+                if list.truncated {
+                    output.hint("there are more branches than are shown");
+                }
             }
             Action::Checkout { reference, create } => {
-                output.result(&client.git_checkout(id, path, &reference, create).await?, checked_out);
+                output.result(&client.git_checkout(id, place, &reference, create).await?, checked_out);
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -63,7 +63,7 @@ impl Grep {
             include_ignored: self.include_ignored,
         };
         let answer = client.grep(self.id, &request).await?;
-        output.list(&answer, "no line matches", lines);
+        output.list(&answer, "no line matches", |answer| lines(answer, output));
         if answer.truncated {
             output.hint("there are more; --limit shows more of them");
         }
@@ -71,25 +71,24 @@ impl Grep {
     }
 }
 
-/// As ripgrep prints it: a colon after a line that matches, a dash after one beside it. The lines
-/// themselves are content, and stay as they are.
-fn lines(answer: &GrepAnswer) -> Vec<String> {
+/// As ripgrep prints it: a colon after a line that matches, a dash after one beside it.
+fn lines(answer: &GrepAnswer, output: Output) -> Vec<String> {
     let counts =
         answer.counts.iter().flatten().map(|count| format!("{}:{}", shown(&count.file), count.count));
     let files = answer.files.iter().flatten().map(|file| shown(file));
-    let matches = answer.matches.iter().flatten().flat_map(with_context);
+    let matches = answer.matches.iter().flatten().flat_map(|found| with_context(found, output));
     matches.chain(files).chain(counts).collect()
 }
 
-fn with_context(found: &GrepMatch) -> Vec<String> {
+fn with_context(found: &GrepMatch, output: Output) -> Vec<String> {
     let file = shown(&found.file);
     let first = found.line.saturating_sub(found.before.len() as u64);
-    let beside = |(number, text): (u64, &String)| format!("{file}-{number}-{text}");
+    let beside = |(number, text): (u64, &String)| format!("{file}-{number}-{}", output.content(text));
     let text_lines = found.text.split('\n').count() as u64;
     let before = (first..).zip(&found.before).map(beside);
     let after = (found.line + text_lines..).zip(&found.after).map(beside);
     let own = (found.line..).zip(found.text.split('\n'));
-    let own = own.map(|(number, text)| format!("{file}:{number}:{text}"));
+    let own = own.map(|(number, text)| format!("{file}:{number}:{}", output.content(text)));
     before.chain(own).chain(after).collect()
 }
 
@@ -101,7 +100,7 @@ mod tests {
     fn a_file_name_is_no_command() {
         let file = "\u{1b}[2J".to_owned();
         let found = GrepMatch { file, line: 1, text: "x".to_owned(), before: Vec::new(), after: Vec::new() };
-        assert_eq!(with_context(&found), [r"\u{1b}[2J:1:x"]);
+        assert_eq!(with_context(&found, Output::new(false)), [r"\u{1b}[2J:1:x"]);
     }
 
     #[test]
@@ -113,6 +112,6 @@ mod tests {
             before: vec!["1".to_owned(), "2".to_owned()],
             after: vec!["5".to_owned()],
         };
-        assert_eq!(with_context(&found), ["a-1-1", "a-2-2", "a:3:x", "a:4:y", "a-5-5"]);
+        assert_eq!(with_context(&found, Output::new(false)), ["a-1-1", "a-2-2", "a:3:x", "a:4:y", "a-5-5"]);
     }
 }

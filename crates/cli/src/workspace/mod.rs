@@ -4,6 +4,7 @@ mod cp;
 mod create;
 mod edit;
 mod exec;
+mod fork;
 mod get;
 mod git;
 mod glob;
@@ -11,11 +12,14 @@ mod grep;
 mod history;
 mod list;
 mod local_file;
+mod metrics;
 mod ps;
 mod read;
+mod restore;
 mod resume;
 mod rm;
 mod shell;
+mod snapshot;
 mod stop;
 pub(crate) mod view;
 mod write;
@@ -60,12 +64,21 @@ pub(crate) enum WorkspaceCommand {
     Cp(cp::Cp),
     /// List background processes, show their output, signal them
     Ps(ps::Ps),
+    /// Show what a workspace uses
+    #[command(visible_alias = "stats")]
+    Metrics(metrics::Metrics),
     /// Show what was done in a workspace, newest first
     History(history::History),
     /// End what runs in a workspace and keep its files
     Stop(stop::Stop),
     /// Start a stopped workspace again
     Resume(resume::Resume),
+    /// Copy the files of a workspace as they are now
+    Snapshot(snapshot::Snapshot),
+    /// Make a workspace from a snapshot and wait until it is ready
+    Restore(restore::Restore),
+    /// Make workspaces that have the files of this one as they are now
+    Fork(fork::Fork),
     /// Remove workspaces with everything in them
     #[command(visible_aliases = ["delete", "destroy"])]
     Rm(rm::Rm),
@@ -91,9 +104,13 @@ pub(crate) fn run(
         WorkspaceCommand::Git(command) => command.run(&client, output).await,
         WorkspaceCommand::Cp(command) => command.run(&client, output).await,
         WorkspaceCommand::Ps(command) => command.run(&client, output).await,
+        WorkspaceCommand::Metrics(command) => command.run(&client, output).await,
         WorkspaceCommand::History(command) => command.run(&client, output).await,
         WorkspaceCommand::Stop(command) => command.run(&client, output).await,
         WorkspaceCommand::Resume(command) => command.run(&client, output).await,
+        WorkspaceCommand::Snapshot(command) => command.run(&client, output).await,
+        WorkspaceCommand::Restore(command) => command.run(&client, output).await,
+        WorkspaceCommand::Fork(command) => command.run(&client, output).await,
         WorkspaceCommand::Rm(command) => command.run(&client, output).await,
     })
 }

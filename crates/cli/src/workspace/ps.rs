@@ -22,6 +22,9 @@ pub(crate) struct Ps {
     /// What it printed to standard error instead
     #[arg(long, requires = "process_id")]
     stderr: bool,
+    /// Leave out so many bytes from the first one it ever printed
+    #[arg(long, value_name = "BYTES", requires = "process_id", default_value_t = 0)]
+    offset: u64,
     /// Send it this signal, such as TERM or KILL, instead
     #[arg(long, value_name = "NAME", requires = "process_id", conflicts_with_all = ["follow", "stderr"])]
     signal: Option<String>,
@@ -44,7 +47,7 @@ impl Ps {
 
     async fn show_output(&self, client: &Client, process: u64, output: Output) -> Result<(), Failure> {
         let stream = if self.stderr { OutputStream::Stderr } else { OutputStream::Stdout };
-        let mut pages = client.follow_process(self.id, process, stream, 0, self.follow).await?;
+        let mut pages = client.follow_process(self.id, process, stream, self.offset, self.follow).await?;
         while let Some(page) = pages.next().await? {
             if output.is_json() {
                 output.json_line(&page);

@@ -28,7 +28,7 @@ impl Read {
         let request = ReadRequest { file_path: self.path, offset: self.offset, limit: self.limit };
         let answer = client.read(self.id, &request).await?;
         output.list(&answer, "there is nothing in it", |answer| match answer {
-            ReadAnswer::Text { content, .. } => content.lines().map(str::to_owned).collect(),
+            ReadAnswer::Text { content, .. } => output.contents(content),
             ReadAnswer::Directory { entries, .. } => entries.iter().map(|name| shown(name)).collect(),
             ReadAnswer::Binary { size, mime } => vec![format!("{}, {size} bytes", shown(mime))],
         });

@@ -14,12 +14,23 @@ pub(crate) struct Rm {
     /// Which
     #[arg(required = true)]
     ids: Vec<WorkspaceId>,
+
+    /// Copy their files first
+    #[arg(long)]
+    snapshot: bool,
 }
 
 impl Rm {
     pub(super) async fn run(self, client: &Client, output: Output) -> Result<ExitCode, Failure> {
         let destroy = async |id| {
-            output.result(&client.destroy(id).await?, |destroyed| destroyed.id.to_string());
+            let destroyed = match self.snapshot {
+                true => client.destroy_after_snapshot(id).await?,
+                false => client.destroy(id).await?,
+            };
+            output.result(&destroyed, |destroyed| match destroyed.snapshot_id {
+                Some(snapshot) => format!("{} snapshot {snapshot}", destroyed.id),
+                None => destroyed.id.to_string(),
+            });
             Ok(())
         };
         Ok(output.each(self.ids, destroy).await)

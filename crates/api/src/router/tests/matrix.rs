@@ -5,7 +5,7 @@ use emergent_orchestrator::Orchestrator;
 use emergent_provider::WorkspaceProvider;
 use emergent_provider::fake::FakeProvider;
 use emergent_store::SessionScope;
-use emergent_types::{IsolationLevel, ProviderKind, WorkspaceId, WorkspaceStatus};
+use emergent_types::{IsolationLevel, ProviderKind, SnapshotId, WorkspaceId, WorkspaceStatus};
 use emergent_workspaces::{NewWorkspace, Service};
 
 use super::*;
@@ -189,6 +189,11 @@ async fn no_list_and_no_other_route_tells_of_a_strangers_workspace() {
                 continue;
             }
             let headers = [("authorization", &*format!("Bearer {token}"))];
+            // What would go on for ever is asked for what there is.
+            let path = match *path {
+                "/api/v1/events" => "/api/v1/events?follow=false",
+                other => other,
+            };
             let (status, _, body) = matrix.server.send("GET", path, &headers).await;
             let text = String::from_utf8_lossy(&body);
             assert!(!text.contains(&foreign), "GET {path} with {kind}: {status} {text}");
@@ -237,5 +242,65 @@ async fn a_strangers_token_looks_like_none() {
             assert!(matches!(seen[0].0.as_u16(), 403 | 404), "{method} with {kind}: {seen:?}");
         }
     }
+    matrix.end().await;
+}
+
+/// Snapshots of others are none either, neither to look at, to remove, nor to make a workspace from.
+#[tokio::test]
+async fn a_strangers_snapshot_looks_like_none() {
+    let matrix = Matrix::start().await;
+    let handle = matrix.workspaces.handle();
+    let taken = handle.snapshot(matrix.foreign, None, Some(matrix.somebody)).await.unwrap().id;
+    let absent = SnapshotId::generate();
+    let restore = |id: SnapshotId| serde_json::json!({"snapshot_id": id}).to_string();
+    let nothing = |_: SnapshotId| String::new();
+    type Content<'a> = &'a dyn Fn(SnapshotId) -> String;
+    let rows: [(&str, &str, Content<'_>); 3] = [
+        ("GET", "/api/v1/agent/snapshots/{snapshot_id}", &nothing),
+        ("DELETE", "/api/v1/agent/snapshots/{snapshot_id}", &nothing),
+        ("POST", "/api/v1/agent/workspaces/from-snapshot", &restore),
+    ];
+    let known =
+        TABLE.iter().filter(|(_, path, _)| path.contains("{snapshot_id}") || path.contains("from-snapshot"));
+    assert_eq!(known.count(), rows.len(), "every route that names a snapshot is here");
+    for kind in TokenKind::ALL {
+        let (token, _) = matrix.caller(kind).await;
+        for (method, path, content) in rows {
+            let mut seen = Vec::new();
+            for id in [taken, absent] {
+                let request = Request::builder()
+                    .method(method)
+                    .uri(path.replace("{snapshot_id}", &id.to_string()))
+                    .header("host", "localhost:8585")
+                    .header("authorization", format!("Bearer {token}"))
+                    .header("content-type", "application/json")
+                    .body(Body::from(content(id)))
+                    .unwrap();
+                // Administrators do get at it, which must not spoil it for the others.
+                if id == taken && sees_all(kind) && method != "GET" {
+                    continue;
+                }
+                let (parts, body) = matrix.server.router.clone().oneshot(request).await.unwrap().into_parts();
+                let body = body.collect().await.unwrap().to_bytes();
+                let body = String::from_utf8_lossy(&body).replace(&id.to_string(), "ID");
+                seen.push((parts.status.as_u16(), body));
+            }
+            let name = format!("{method} {path} with {kind}");
+            match seen.as_slice() {
+                [taken, absent] if sees_all(kind) => assert_eq!((taken.0, absent.0), (200, 404), "{name}"),
+                [taken, absent] => {
+                    assert_eq!(taken, absent, "{name}");
+                    assert!(matches!(absent.0, 403 | 404), "{name}: {absent:?}");
+                }
+                _ => assert!(matches!(seen[0].0, 403 | 404), "{name}: {seen:?}"),
+            }
+        }
+        if !sees_all(kind) {
+            let headers = [("authorization", &*format!("Bearer {token}"))];
+            let (_, _, body) = matrix.server.send("GET", "/api/v1/agent/snapshots", &headers).await;
+            assert!(!String::from_utf8_lossy(&body).contains(&taken.to_string()), "the list, with {kind}");
+        }
+    }
+    assert_eq!(handle.get_snapshot(taken).await.unwrap().id, taken, "nobody did anything to it");
     matrix.end().await;
 }

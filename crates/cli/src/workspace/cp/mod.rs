@@ -1,7 +1,9 @@
 //! `emergent workspace cp`
 
+mod below;
 mod tree;
 
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -166,20 +168,18 @@ impl Copy<'_> {
             return self.download_file(id, &from, &to, None, room).await;
         }
         let tree = self.tree(id, &from).await?;
-        let below = |path: &str| format!("{}/{path}", from.trim_end_matches('/'));
-        let make = |folder: PathBuf| async move {
-            tokio::fs::create_dir_all(&folder).await.with_context(|| folder.display().to_string())
-        };
-        make(to.clone()).await?;
+        let inside = |path: &str| format!("{}/{path}", from.trim_end_matches('/'));
+        tokio::fs::create_dir_all(&to).await.with_context(|| to.display().to_string())?;
         for folder in &tree.folders {
-            make(to.join(folder)).await?;
+            below::make_folder(&to, Path::new(folder))?;
         }
         for file in &tree.files {
             let mode = if file.executable { 0o755 } else { 0o644 };
             let left = room.saturating_sub(self.copied.bytes);
-            self.download_file(id, &below(&file.path), &to.join(&file.path), Some(mode), left).await?;
+            let to = below::place_of_file(&to, Path::new(&file.path))?;
+            self.download_file(id, &inside(&file.path), &to, Some(mode), left).await?;
         }
-        self.copied.left_out.extend(tree.left_out.iter().map(|path| below(path)));
+        self.copied.left_out.extend(tree.left_out.iter().map(|path| inside(path)));
         Ok(())
     }
 
@@ -214,41 +214,33 @@ impl Copy<'_> {
     ) -> Result<(), Failure> {
         let mut content = self.client.download(id, from).await?;
         self.progress.expect(content.size().unwrap_or(0));
-        // Beside its place first: what breaks off leaves what was there.
-        let mut partial = to.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        let written = async {
-            let mut file =
-                tokio::fs::File::create(&partial).await.with_context(|| partial.display().to_string())?;
-            let mut bytes = 0;
-            while let Some(piece) = content.next().await? {
-                file.write_all(&piece).await.with_context(|| partial.display().to_string())?;
-                self.progress.advance(piece.len() as u64);
-                bytes += piece.len() as u64;
-                if bytes > room {
-                    return Err(anyhow!("{from}: more than the workspace's disk can hold").into());
-                }
-            }
-            if let Some(mode) = mode {
-                let mode = std::fs::Permissions::from_mode(mode);
-                file.set_permissions(mode).await.with_context(|| partial.display().to_string())?;
-            }
-            file.flush().await.with_context(|| partial.display().to_string())?;
-            tokio::fs::rename(&partial, to).await.with_context(|| to.display().to_string())?;
-            Ok::<u64, Failure>(bytes)
-        };
-        match written.await {
-            Ok(bytes) => {
-                self.count(bytes);
-                Ok(())
-            }
-            Err(failure) => {
-                // The failure itself is what matters.
-                let _ = tokio::fs::remove_file(&partial).await;
-                Err(failure)
+        let shown = || to.display().to_string();
+        // Beside its place first, under a name that nobody else has: what breaks off leaves what was there,
+        // and nothing of its own.
+        let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let beside = tempfile::Builder::new()
+            .prefix(".emergent-")
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(folder)
+            .with_context(shown)?;
+        let (file, beside) = beside.into_parts();
+        let mut file = tokio::fs::File::from_std(file);
+        let mut bytes = 0;
+        while let Some(piece) = content.next().await? {
+            file.write_all(&piece).await.with_context(shown)?;
+            self.progress.advance(piece.len() as u64);
+            bytes += piece.len() as u64;
+            if bytes > room {
+                return Err(anyhow!("{from}: more than the workspace's disk can hold").into());
             }
         }
+        if let Some(mode) = mode {
+            file.set_permissions(Permissions::from_mode(mode)).await.with_context(shown)?;
+        }
+        file.flush().await.with_context(shown)?;
+        beside.persist(to).with_context(shown)?;
+        self.count(bytes);
+        Ok(())
     }
 
     fn count(&mut self, bytes: u64) {

@@ -1,0 +1,3 @@
+//! What somebody should look at: one file an endpoint.
+
+pub(crate) mod list;
