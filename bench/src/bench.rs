@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::server::ServerSetup;
+use crate::server::{Gvisor, ServerSetup};
 
 /// What is left over from one repetition (a mount namespace, a loop device, a control group)
 /// is taken down by the kernel in the background; the next one shall not be charged for it.
@@ -40,6 +40,8 @@ impl Bench {
             data_dir: self.folder(name)?,
             max_concurrent,
             database_url: None,
+            gvisor: Gvisor::Off,
+            warm_pool_size: 0,
         })
     }
 

@@ -82,6 +82,10 @@ pub(crate) enum Target {
     Ratio(f64),
     /// Our median or quantity itself.
     AtMost(Figure),
+    /// Our median and our 99th percentile, each by itself.
+    Percentiles { p50: Duration, p99: Duration },
+    /// Our 99th percentile.
+    P99(Duration),
     /// Exactly this quantity.
     Exactly(Figure),
 }
@@ -91,17 +95,26 @@ impl fmt::Display for Target {
         match self {
             Self::Ratio(ratio) => write!(f, "≤ {ratio} ×"),
             Self::AtMost(figure) => write!(f, "≤ {figure}"),
+            Self::Percentiles { p50, p99 } => {
+                write!(f, "≤ {}, p99 ≤ {}", Figure::Time(*p50), Figure::Time(*p99))
+            }
+            Self::P99(p99) => write!(f, "p99 ≤ {}", Figure::Time(*p99)),
             Self::Exactly(figure) => write!(f, "{figure}"),
         }
     }
 }
 
 impl Target {
-    /// Whether it is reached. A ratio without a bare figure is not.
+    /// Whether it is reached. A ratio without a bare figure is not, nor is a percentile of a single
+    /// quantity.
     pub(crate) fn is_met(&self, ours: &Measured, bare: Option<&Measured>) -> bool {
         match self {
             Self::Ratio(most) => ratio(ours, bare).is_some_and(|ratio| ratio <= *most),
             Self::AtMost(most) => ours.p50() <= *most,
+            Self::Percentiles { p50, p99 } => {
+                ours.p50() <= Figure::Time(*p50) && Self::P99(*p99).is_met(ours, bare)
+            }
+            Self::P99(most) => ours.p99().is_some_and(|p99| p99 <= Figure::Time(*most)),
             Self::Exactly(figure) => ours.p50() == *figure,
         }
     }
@@ -145,6 +158,18 @@ mod tests {
         let limit = Target::AtMost(Figure::Time(Duration::from_millis(1)));
         check(limit, time(1), None, true);
         check(limit, time(2), None, false);
+        let millis = Duration::from_millis;
+        let spread = |p50, p99| {
+            Measured::from(Spread { count: 9, p50: millis(p50), p95: millis(p99), p99: millis(p99) })
+        };
+        let both = Target::Percentiles { p50: millis(10), p99: millis(50) };
+        assert_eq!(both.to_string(), "≤ 10.0 ms, p99 ≤ 50.0 ms");
+        check(both, spread(10, 50), None, true);
+        check(both, spread(11, 50), None, false);
+        check(both, spread(10, 51), None, false);
+        check(both, time(1), None, false);
+        check(Target::P99(millis(20)), spread(30, 30), None, false);
+        check(Target::P99(millis(20)), spread(1, 20), None, true);
         check(Target::Exactly(Figure::Count(50)), Figure::Count(49).into(), None, false);
     }
 }

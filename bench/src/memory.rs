@@ -1,6 +1,7 @@
 //! Memory of processes, as the kernel counts it.
 
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -38,6 +39,38 @@ impl Watched {
     }
 }
 
+/// The processes on the host that make up one container: those of its control group, and those that
+/// were started with its id (the engine's shim, gVisor's kernel and file server).
+pub(crate) fn processes_of_container(id: &str) -> Vec<u32> {
+    let mut found = processes_in_group(id);
+    found.extend(all_processes().filter(|pid| arguments(*pid).iter().any(|word| word.contains(id))));
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// What processes hold together, each shared page counted once: the sum of their proportional sets.
+/// Those that end meanwhile hold nothing.
+pub(crate) fn held_together(pids: &[u32]) -> u64 {
+    let held = |pid: &u32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        parse_field(&text, "Pss")
+    };
+    pids.iter().filter_map(held).sum()
+}
+
+/// Processor time that processes have taken since they began.
+pub(crate) fn processor_time(pids: &[u32]) -> Duration {
+    let ticks = |pid: &u32| -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name, which comes second, may have spaces in it.
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+    };
+    let ticks: u64 = pids.iter().filter_map(ticks).sum();
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
 fn field(pid: u32, name: &str) -> Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))
         .with_context(|| format!("process {pid} is not there any more"))?;
@@ -72,14 +105,15 @@ impl AgentProcesses {
 /// Processes that run in a control group whose path contains `part`. One that has ended has no
 /// arguments any more, though it is listed until the host's init has collected it.
 fn processes_in_group(part: &str) -> Vec<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|pid: &u32| {
-            fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(part))
-        })
+    all_processes()
+        .filter(|pid| fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(part)))
         .filter(|pid| !arguments(*pid).is_empty())
         .collect()
+}
+
+fn all_processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 fn arguments(pid: u32) -> Vec<String> {

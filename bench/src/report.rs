@@ -43,7 +43,7 @@ impl Row {
             shown(self.ours.p99()),
             shown(self.bare.map(|bare| bare.p50())),
             shown(self.bare.and_then(|bare| bare.p95())),
-            ratio(&self.ours, self.bare.as_ref()).map_or_else(String::new, |ratio| format!("{ratio:.2} ×")),
+            ratio(&self.ours, self.bare.as_ref()).map_or_else(String::new, shown_ratio),
             self.target.map_or_else(|| "reported".to_owned(), |target| target.to_string()),
             match self.is_met() {
                 Some(true) => "met".to_owned(),
@@ -52,6 +52,11 @@ impl Row {
             },
         ]
     }
+}
+
+/// Three significant digits for what is a small part of the other.
+fn shown_ratio(ratio: f64) -> String {
+    if ratio < 0.1 { format!("{ratio:.3} ×") } else { format!("{ratio:.2} ×") }
 }
 
 /// Where the time of one row goes.

@@ -18,8 +18,32 @@ use crate::workspace::destroy_all;
 
 /// How long a server may take to be ready.
 const START_LIMIT: Duration = Duration::from_secs(60);
+/// Where nobody listens.
+const NO_DOCKER: &str = "unix:///nonexistent/docker.sock";
 /// How long a server may take to end.
 const END_LIMIT: Duration = Duration::from_secs(30);
+
+/// What a server has beside the embedded provider.
+#[derive(Debug, Clone)]
+pub(crate) enum Gvisor {
+    /// Nothing.
+    Off,
+    /// This Docker.
+    Docker(String),
+    /// `runsc` alone.
+    Direct,
+}
+
+impl Gvisor {
+    fn variables(&self) -> [(&'static str, &str); 2] {
+        let (mode, docker) = match self {
+            Self::Off => ("docker", NO_DOCKER),
+            Self::Docker(address) => ("docker", address.as_str()),
+            Self::Direct => ("direct", NO_DOCKER),
+        };
+        [("WORKSPACE_GVISOR_MODE", mode), ("DOCKER_HOST", docker)]
+    }
+}
 
 /// Where a server comes from and where its data goes.
 #[derive(Debug, Clone)]
@@ -30,6 +54,9 @@ pub(crate) struct ServerSetup {
     pub(crate) max_concurrent: u32,
     /// The database, where it is not a file in the data folder.
     pub(crate) database_url: Option<String>,
+    pub(crate) gvisor: Gvisor,
+    /// Sandboxes that are made ahead of time.
+    pub(crate) warm_pool_size: u32,
 }
 
 /// A running server.
@@ -47,7 +74,9 @@ impl Server {
         let mut child = Command::new(&setup.program)
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(&setup.data_dir)
-            .env("WORKSPACE_PROVIDERS", "local")
+            .envs(setup.gvisor.variables())
+            // What a create costs that nobody has prepared.
+            .env("WORKSPACE_WARM_POOL_SIZE", setup.warm_pool_size.to_string())
             .env("WORKSPACE_MAX_CONCURRENT", setup.max_concurrent.to_string())
             .envs(setup.database_url.iter().map(|url| ("DATABASE_URL", url)))
             .stdin(Stdio::null())

@@ -19,8 +19,22 @@ pub(crate) struct Workspace {
 impl Workspace {
     /// Asks for a workspace and waits until it is ready.
     pub(crate) async fn create(endpoint: &Endpoint) -> Result<Self> {
+        Self::create_on(endpoint, "local").await
+    }
+
+    /// The same with another provider.
+    pub(crate) async fn create_on(endpoint: &Endpoint, provider: &str) -> Result<Self> {
         let mut connection = Connection::open(endpoint).await?;
-        let request = json!({"provider": "local", "network": "isolated"});
+        let request = json!({"provider": provider, "network": "isolated"});
+        let created = connection.call(Method::POST, WORKSPACES, Some(&request)).await?.json()?;
+        let id = created["id"].as_str().context("the created workspace has no id")?.to_owned();
+        Ok(Self { connection, id })
+    }
+
+    /// Asks for whatever is the default here, out of a pool or not.
+    pub(crate) async fn create_default(endpoint: &Endpoint, warm_start: bool) -> Result<Self> {
+        let mut connection = Connection::open(endpoint).await?;
+        let request = json!({"warm_start": warm_start});
         let created = connection.call(Method::POST, WORKSPACES, Some(&request)).await?.json()?;
         let id = created["id"].as_str().context("the created workspace has no id")?.to_owned();
         Ok(Self { connection, id })

@@ -58,6 +58,36 @@ async fn every_call_is_remembered_and_outlives_its_workspace() {
     api.finish().await;
 }
 
+/// Whose work it was is remembered with it.
+#[tokio::test]
+async fn a_call_is_remembered_with_its_session() {
+    let api = Api::start().await;
+    let workspace = api.create().await;
+    let session = uuid::Uuid::now_v7().to_string();
+    workspace.sh("echo before").await;
+    assert_eq!(workspace.post("/attach", json!({"session_id": session})).await.status, 200);
+    workspace.sh("echo during").await;
+    workspace.post("/stop", json!({})).await;
+    workspace.post("/resume", json!({})).await;
+    assert_eq!(workspace.post("/detach", json!({})).await.status, 200);
+    workspace.sh("echo after").await;
+    let query = format!("workspace_id={}&limit=100", workspace.id);
+    let (entries, _) = eventually("all of it is there", Duration::from_secs(10), async || {
+        let entries = api.audited(&query).await;
+        entries.iter().any(|entry| entry["summary"]["command"] == "echo after").then_some(entries)
+    })
+    .await;
+    let of = |what: &dyn Fn(&Value) -> bool| {
+        let entry = entries.iter().find(|entry| what(entry)).unwrap_or_else(|| panic!("{entries:?}"));
+        entry["session_id"].clone()
+    };
+    assert_eq!(of(&|entry| entry["summary"]["command"] == "echo before"), Value::Null);
+    assert_eq!(of(&|entry| entry["summary"]["command"] == "echo during"), json!(session));
+    assert_eq!(of(&|entry| entry["tool"] == "stop_workspace"), json!(session));
+    assert_eq!(of(&|entry| entry["summary"]["command"] == "echo after"), Value::Null);
+    api.finish().await;
+}
+
 /// What a `kill -9` of the server cuts off is remembered too.
 #[tokio::test]
 async fn a_call_that_is_cut_off_is_remembered() {
@@ -145,7 +175,10 @@ async fn figures_are_counted() {
     let text = metrics.text().await.unwrap();
     let has = |part: &str| text.lines().any(|line| !line.starts_with('#') && line.contains(part));
     assert!(has("tool=\"bash\""), "{text}");
-    assert!(!text.contains(&workspace.id.to_string()), "no ids in labels");
+    // Only the figures of what runs name it, and they go with it. Calls are counted for all together.
+    let id = workspace.id.to_string();
+    let mut naming = text.lines().filter(|line| line.contains(&id));
+    assert!(naming.all(|line| line.starts_with("emergent_workspace_")), "{text}");
     let anonymous = api.probe().anonymous(Method::GET, "/metrics").send().await.unwrap();
     assert_eq!(anonymous.status(), 401);
     api.finish().await;

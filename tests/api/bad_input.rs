@@ -52,7 +52,16 @@ async fn a_create_that_makes_no_sense_creates_nothing() {
         (r#"{"resource_limits": {"cpu": "-1"}}"#, "resource_limits.cpu"),
         (r#"{"resource_limits": {"cpu": "1e9"}}"#, "resource_limits.cpu"),
         (r#"{"resource_limits": {"cpu": 99999999}}"#, "resource_limits.cpu"),
+        (r#"{"resource_limits": {"cpu": "9999P"}}"#, "resource_limits.cpu"),
+        (r#"{"resource_limits": {"cpu": "abc"}}"#, "resource_limits.cpu"),
         (r#"{"resource_limits": {"memory": "0"}}"#, "resource_limits.memory"),
+        (r#"{"resource_limits": {"memory": "-1"}}"#, "resource_limits.memory"),
+        (r#"{"resource_limits": {"memory": "9999P"}}"#, "resource_limits.memory"),
+        (r#"{"resource_limits": {"memory": "abc"}}"#, "resource_limits.memory"),
+        (r#"{"resource_limits": {"disk": "0"}}"#, "resource_limits.disk"),
+        (r#"{"resource_limits": {"disk": "-1"}}"#, "resource_limits.disk"),
+        (r#"{"resource_limits": {"disk": "9999P"}}"#, "resource_limits.disk"),
+        (r#"{"resource_limits": {"disk": "abc"}}"#, "resource_limits.disk"),
         (r#"{"resource_limits": {"memory": "4X"}}"#, "resource_limits.memory"),
         (r#"{"resource_limits": {"memory": -1}}"#, "resource_limits.memory"),
         (r#"{"resource_limits": {"disk": "99999T"}}"#, "resource_limits.disk"),
@@ -96,6 +105,14 @@ async fn a_create_that_makes_no_sense_creates_nothing() {
     for (query, field) in [("?wait=maybe", "wait"), ("?wait=", "wait"), ("?what=1", "what")] {
         let answer = api.post(&format!("{WORKSPACES}{query}"), &json!({})).await;
         assert_eq!((answer.failure(), answer.detail("field")), ((400, "invalid_request"), &json!(field)));
+    }
+    // Not UTF-8, in a string and beside it.
+    for (body, field) in [(&b"{\"base_image\": \"\xff\xfe\"}"[..], "base_image"), (b"\xff{}", "body")] {
+        let request =
+            api.probe().request(Method::POST, WORKSPACES).header("content-type", "application/json");
+        let answer = api.call(Method::POST, WORKSPACES, request.body(body.to_vec())).await;
+        let expect = ((400, "invalid_request"), &json!(field));
+        assert_eq!((answer.failure(), answer.detail("field")), expect, "{body:?}: {}", answer.body);
     }
     assert_eq!(api.count().await, 0);
     let census = api.server.census();
@@ -167,8 +184,6 @@ async fn a_tool_call_that_makes_no_sense_does_nothing() {
     }
     let memory = workspace.post("/stop", json!({"mode": "memory"})).await;
     assert_eq!((memory.failure(), memory.detail("field")), ((400, "not_supported"), &json!("mode")));
-    let snapshot = api.delete(&workspace.path("?snapshot=true")).await;
-    assert_eq!((snapshot.failure(), snapshot.detail("field")), ((400, "not_supported"), &json!("snapshot")));
     assert_eq!(workspace.sh("ls -A").await, "", "none of them did anything");
     assert_eq!(workspace.status().await, "ready");
     api.finish().await;
@@ -251,6 +266,26 @@ async fn what_is_not_there_is_404_and_what_cannot_be_done_405() {
     }
     let Value::Object(document) = api.get("/api/v1/openapi.json").await.body else { panic!("not an object") };
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    api.finish().await;
+}
+
+/// What has to be there and is not is named, wherever it is read.
+#[tokio::test]
+async fn a_field_that_is_missing_is_named() {
+    let api = Api::start().await;
+    let workspace = api.create().await;
+    for (method, path, field) in [
+        (Method::POST, format!("{WORKSPACES}/from-snapshot"), "snapshot_id"),
+        (Method::POST, workspace.path("/attach"), "session_id"),
+        (Method::PUT, "/api/v1/warm-pool".to_owned(), "size"),
+        (Method::POST, workspace.path("/bash"), "command"),
+    ] {
+        let request = api.probe().request(method.clone(), &path).json(&json!({}));
+        let answer = api.call(method, &path, request).await;
+        let expect = ((400, "invalid_request"), &json!(field));
+        assert_eq!((answer.failure(), answer.detail("field")), expect, "{path}: {}", answer.body);
+    }
+    workspace.destroy().await;
     api.finish().await;
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use emergent_test_support::eventually;
 use serde_json::{Value, json};
 
 use crate::api::Api;
@@ -90,8 +91,11 @@ async fn a_command_that_wants_too_much_memory_dies_and_the_workspace_lives() {
         workspace.post("/bash", json!({"command": "head -c 200M /dev/zero | tail | wc -c"})).await.body;
     assert_eq!(answer["oom_killed"], true, "{answer}");
     assert_eq!(workspace.sh("echo alive").await, "alive\n");
-    let warnings = workspace.get().await.body["warnings"].to_string();
-    assert!(warnings.contains("memory limit"), "{warnings}");
+    eventually("the workspace says so", Duration::from_secs(10), async || {
+        let warnings = workspace.get().await.body["warnings"].to_string();
+        warnings.contains("memory limit").then_some(())
+    })
+    .await;
     assert!(api.server.log().contains("oom_killed"));
     api.finish().await;
 }
@@ -108,5 +112,69 @@ async fn many_commands_run_side_by_side() {
         assert_eq!(answer.body["stdout"], Value::String(format!("{number}\n")));
     }
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    api.finish().await;
+}
+
+/// Proves: DESIGN-10.20
+#[tokio::test]
+async fn the_whole_output_is_in_a_file_outside_the_workspace() {
+    let api = Api::start().await;
+    let workspace = api.create().await;
+    let answer = workspace.post("/bash", json!({"command": "seq 1 200000; echo err >&2"})).await.body;
+    let file = answer["output_file"].as_str().expect("a file");
+    assert!(file.starts_with('/') && !file.starts_with("/workspace"), "{file}");
+    assert_eq!(answer["output_file_truncated"], false);
+    let page = workspace.post("/read", json!({"path": file, "offset": 199_999})).await.body;
+    assert!(page["content"].as_str().unwrap().contains("200000: 200000"), "{page}");
+    assert_eq!(workspace.sh(&format!("wc -c < {file}; ls -A")).await, "1288899\n");
+    let little = workspace.post("/bash", json!({"command": "seq 1 10"})).await.body;
+    assert!(little.get("output_file").is_none(), "{little}");
+    api.finish().await;
+}
+
+/// Proves: DESIGN-4.2
+#[tokio::test]
+async fn long_commands_and_other_accounts_work() {
+    let api = Api::start().await;
+    let workspace = api.create().await;
+    // Longer than the kernel takes as one argument.
+    let long = format!("# {}\necho \"$((6*7)) $0\"; exit 5", "x".repeat(300 << 10));
+    let answer = workspace.post("/bash", json!({"command": long})).await.body;
+    assert_eq!((&answer["exit_code"], &answer["stderr"]), (&json!(5), &json!("")), "{answer}");
+    assert!(answer["stdout"].as_str().unwrap().starts_with("42 "), "{answer}");
+    assert_eq!(workspace.sh("ls -A").await, "", "nothing of it is left");
+
+    let command =
+        "id -un; id -u; touch /tmp/mine && stat -c %U /tmp/mine; touch /etc/x 2>/dev/null || echo no";
+    let other = json!({"command": command, "user": "nobody", "workdir": "/tmp"});
+    let answer = workspace.post("/bash", other).await.body;
+    assert_eq!(answer["stdout"], "nobody\n65534\nnobody\nno\n", "{answer}");
+    api.finish().await;
+}
+
+/// Whoever edits huge files holds up no other command's end.
+#[tokio::test]
+async fn long_edits_do_not_delay_the_end_of_a_command() {
+    let api = Api::start().await;
+    let workspace = api.create().await;
+    // Text to begin with, and then a hole that takes minutes to edit: nothing of it is on the disk.
+    // Several, because edits of one file wait for each other.
+    workspace
+        .sh("for n in {0..15}; do yes text | head -c 8192 > huge$n; truncate -s 200G huge$n; done")
+        .await;
+    let path = workspace.path("/edit");
+    let mut edits = tokio::task::JoinSet::new();
+    for number in 0..16 {
+        let edit = json!({"path": format!("huge{number}"), "old_string": "nowhere", "new_string": "x"});
+        edits.spawn(api.probe().request(reqwest::Method::POST, &path).json(&edit).send());
+    }
+    crate::api::moment(1000).await;
+    let begun = Instant::now();
+    let answer = workspace.post("/bash", json!({"command": "sleep 987", "timeout_ms": 500})).await;
+    assert_eq!(answer.body["timed_out"], true, "{}", answer.body);
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert!(edits.try_join_next().is_none(), "they were not busy");
+    edits.shutdown().await;
+    assert_eq!(workspace.sh("echo alive").await, "alive\n");
     api.finish().await;
 }

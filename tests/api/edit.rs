@@ -75,3 +75,55 @@ async fn a_text_is_replaced_where_it_is_meant() {
     }
     api.finish().await;
 }
+
+/// Proves: DESIGN-4.5
+#[tokio::test]
+async fn a_byte_order_mark_stays_and_close_lines_are_offered() {
+    let api = Api::start().await;
+    let workspace = api.create().await;
+    workspace.sh(r"printf '\xef\xbb\xbffirst\nsecond line\nthird\n' > bom").await;
+    let edit = json!({"path": "bom", "old_string": "first", "new_string": "1st"});
+    assert_eq!(workspace.post("/edit", edit).await.status, 200);
+    assert_eq!(workspace.sh("head -c 6 bom | od -An -tx1").await.trim(), "ef bb bf 31 73 74");
+
+    let near = json!({"path": "bom", "old_string": "secnod line", "new_string": "x"});
+    let missing = workspace.post("/edit", near).await;
+    assert_eq!(missing.failure(), (400, "no_match"));
+    assert!(missing.detail("suggestions").to_string().contains("second line"), "{}", missing.body);
+
+    let both = json!({
+        "path": "bom", "old_string": "third", "new_string": "3", "mode": "fuzzy", "replace_all": true
+    });
+    let refused = workspace.post("/edit", both).await;
+    assert_eq!(
+        (refused.failure(), refused.detail("field")),
+        ((400, "invalid_request"), &json!("replace_all")),
+        "{}",
+        refused.body
+    );
+    assert_eq!(workspace.sh("tail -n 1 bom").await, "third\n");
+    api.finish().await;
+}
+
+/// Proves: DESIGN-10.21
+#[tokio::test]
+async fn edits_of_one_file_at_once_all_land() {
+    let api = Api::start().await;
+    let workspace = api.create().await;
+    let numbers: Vec<u32> = (0..24).collect();
+    let content: String = numbers.iter().map(|number| format!("<{number}>\n")).collect();
+    workspace.post("/write", json!({"path": "shared", "content": content})).await;
+    workspace.sh("ln -s shared other").await;
+    let edits = numbers.iter().map(|number| {
+        // By its own name and by a link's.
+        let path = if number % 2 == 0 { "shared" } else { "other" };
+        let (old, new) = (format!("<{number}>"), format!("[{number}]"));
+        workspace.post("/edit", json!({"path": path, "old_string": old, "new_string": new}))
+    });
+    for answer in futures::future::join_all(edits).await {
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    }
+    let expect: String = numbers.iter().map(|number| format!("[{number}]\n")).collect();
+    assert_eq!(workspace.sh("cat shared").await, expect);
+    api.finish().await;
+}

@@ -129,3 +129,41 @@ async fn what_is_asked_must_make_sense() {
     }
     api.finish().await;
 }
+
+/// A remote that is a folder of the sandbox's own: what is ahead, behind and in conflict.
+#[tokio::test]
+async fn what_a_remote_has_is_compared_and_followed() {
+    let api = Api::start().await;
+    let workspace = api.create().await;
+    workspace
+        .sh("set -e; export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+             git init -q --bare -b main /tmp/bare; git clone -q /tmp/bare /tmp/other 2>/dev/null
+             cd /tmp/other; git checkout -q -b main 2>/dev/null || true
+             echo base > a.txt; git add .; git commit -qm base; git push -q origin main
+             git checkout -q -b feature; echo f > f.txt; git add .; git commit -qm feature; git push -q origin feature
+             git checkout -q main; git clone -q /tmp/bare /workspace/repo
+             echo theirs > a.txt; git commit -qam theirs; echo 2 > b.txt; git add .; git commit -qm second; git push -q origin main
+             cd /workspace/repo; echo ours > a.txt; git commit -qam ours; git fetch -q")
+        .await;
+    let status = git(&workspace, json!({"action": "status", "path": "repo"})).await;
+    assert_eq!(
+        (&status["branch"], &status["upstream"], &status["ahead"], &status["behind"]),
+        (&json!("main"), &json!("origin/main"), &json!(1), &json!(2)),
+        "{status}"
+    );
+    workspace.sh("cd repo && ! git -c user.name=a -c user.email=a@b merge -q origin/main").await;
+    let status = git(&workspace, json!({"action": "status", "path": "repo"})).await;
+    assert_eq!(status["conflicts"], json!(["a.txt"]), "{status}");
+    workspace.sh("cd repo && git merge --abort").await;
+
+    let followed = git(&workspace, json!({"action": "checkout", "path": "repo", "ref": "feature"})).await;
+    assert_eq!(followed["branch"], "feature");
+    assert_eq!(workspace.sh("cat repo/f.txt").await, "f\n");
+    let status = git(&workspace, json!({"action": "status", "path": "repo"})).await;
+    assert_eq!(
+        (&status["upstream"], &status["ahead"], &status["behind"]),
+        (&json!("origin/feature"), &json!(0), &json!(0)),
+        "{status}"
+    );
+    api.finish().await;
+}

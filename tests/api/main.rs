@@ -24,6 +24,7 @@ mod git;
 mod heads;
 mod idempotency;
 mod listing;
+mod observe;
 mod places;
 mod processes;
 mod providers;

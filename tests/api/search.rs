@@ -105,3 +105,24 @@ async fn lines_are_found_with_their_places() {
     }
     api.finish().await;
 }
+
+#[tokio::test]
+async fn a_dot_in_a_pattern_and_a_path_that_is_a_file() {
+    let api = Api::start().await;
+    let workspace = api.create().await;
+    tree(&workspace).await;
+    let glob = async |body: serde_json::Value| {
+        let answer = workspace.post("/glob", body.clone()).await;
+        assert_eq!(answer.status, 200, "{body}: {}", answer.body);
+        answer.body["files"].clone()
+    };
+    assert_eq!(glob(json!({"pattern": "**/h.txt"})).await, json!([]), "hidden");
+    assert_eq!(glob(json!({"pattern": ".hidden/*"})).await, json!(["/workspace/.hidden/h.txt"]));
+    assert_eq!(glob(json!({"pattern": "**/.gitignore"})).await, json!(["/workspace/.gitignore"]));
+    assert_eq!(glob(json!({"pattern": ".git/HEAD"})).await, json!([]), "git's own are not listed");
+    let all = json!({"pattern": ".git/HEAD", "include_ignored": true});
+    assert_eq!(glob(all).await, json!(["/workspace/.git/HEAD"]));
+    assert_eq!(glob(json!({"pattern": "*.rs", "path": "src/a.rs"})).await, json!(["/workspace/src/a.rs"]));
+    assert_eq!(glob(json!({"pattern": "*.txt", "path": "src/a.rs"})).await, json!([]));
+    api.finish().await;
+}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use emergent_test_support::eventually;
 use futures::{SinkExt, StreamExt};
+use reqwest::Method;
 use serde_json::json;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -12,14 +13,18 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-use crate::api::{Api, Workspace};
+use crate::api::{Api, WORKSPACES, Workspace};
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 async fn try_open(api: &Api, path: &str) -> Result<Socket, Error> {
+    try_open_as(api, api.server.token(), path).await
+}
+
+async fn try_open_as(api: &Api, token: &str, path: &str) -> Result<Socket, Error> {
     let url = format!("{}{path}", api.server.url().replacen("http", "ws", 1));
     let mut request = url.into_client_request()?;
-    let token = format!("Bearer {}", api.server.token());
+    let token = format!("Bearer {token}");
     request.headers_mut().insert("authorization", token.parse().unwrap());
     Ok(connect_async(request).await?.0)
 }
@@ -82,5 +87,59 @@ async fn what_is_too_long_or_makes_no_sense_closes_with_the_code_that_fits() {
         socket.send(Message::binary(vec![b'\n'; 1 << 20])).await.unwrap();
         socket.close(None).await.unwrap();
     }
+    api.finish().await;
+}
+
+/// One token cannot take the places of others, least of all the administrator's; and whoever is refused has
+/// run nothing.
+#[tokio::test]
+async fn one_token_leaves_places_for_others_and_runs_nothing_beyond_its_own() {
+    /// As `docs/tools.md` says.
+    const OF_ONE_TOKEN: usize = 96;
+
+    let api = Api::start().await;
+    let (_, user) = api.token(json!({"name": "greedy", "kind": "user"})).await;
+    let (_, other) = api.token(json!({"name": "modest", "kind": "user"})).await;
+    let mut own = Vec::new();
+    for token in [&user, &other] {
+        let small = json!({"resource_limits": {"cpu": "1", "memory": "256M", "disk": "128M"}});
+        let made = api.call_as(token, Method::POST, WORKSPACES, Some(small)).await;
+        assert_eq!(made.status, 201, "{}", made.body);
+        own.push(format!("{WORKSPACES}/{}", made.body["id"].as_str().unwrap()));
+    }
+    let listen =
+        "import socket, time; s = socket.create_server((\"127.0.0.1\", 4567), backlog=500); time.sleep(1000)";
+    let listen = json!({"command": format!("python3 -c '{listen}'"), "background": true});
+    assert_eq!(api.call_as(&user, Method::POST, &format!("{}/bash", own[0]), Some(listen)).await.status, 200);
+    let tunnel = format!("{}/tunnel/4567", own[0]);
+    let (first, _) = eventually("it listens", Duration::from_secs(10), async || {
+        try_open_as(&api, &user, &tunnel).await.ok()
+    })
+    .await;
+    let mut open = vec![first];
+    while open.len() < OF_ONE_TOKEN {
+        open.push(try_open_as(&api, &user, &tunnel).await.unwrap());
+    }
+    let terminal = |of: &str| format!("{of}/terminal?command=touch%20/workspace/ran;sleep%20100");
+    for path in [terminal(&own[0]), tunnel.clone()] {
+        let Err(Error::Http(refused)) = try_open_as(&api, &user, &path).await else {
+            panic!("{path} opened")
+        };
+        assert_eq!(refused.status(), 429, "{path}");
+        assert!(refused.headers().contains_key("retry-after"), "{path}");
+        let body = String::from_utf8(refused.body().clone().unwrap_or_default()).unwrap();
+        assert!(body.contains("too_many"), "{body}");
+    }
+    let seen = json!({"command": "ls -A /workspace"});
+    let seen = api.call_as(&user, Method::POST, &format!("{}/bash", own[0]), Some(seen)).await;
+    assert_eq!(seen.body["stdout"], "", "nothing was run");
+    let theirs = try_open_as(&api, &other, &terminal(&own[1])).await.unwrap();
+    let administrators = try_open(&api, &tunnel).await.unwrap();
+    drop(open.pop());
+    eventually("a place is free again", Duration::from_secs(20), async || {
+        try_open_as(&api, &user, &tunnel).await.ok()
+    })
+    .await;
+    drop((open, theirs, administrators));
     api.finish().await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use emergent_test_support::{Answer, eventually};
+use emergent_test_support::{Answer, TestServerOptions, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -12,13 +12,19 @@ const TOKENS: &str = "/api/v1/tokens";
 
 impl Api {
     /// Makes a token; gives its id and itself.
-    async fn token(&self, body: Value) -> (String, String) {
+    pub(crate) async fn token(&self, body: Value) -> (String, String) {
         let made = self.post(TOKENS, &body).await;
         assert_eq!(made.status, 201, "{}", made.body);
         (made.body["id"].as_str().unwrap().to_owned(), made.body["token"].as_str().unwrap().to_owned())
     }
 
-    async fn call_as(&self, token: &str, method: Method, path: &str, body: Option<Value>) -> Answer {
+    pub(crate) async fn call_as(
+        &self,
+        token: &str,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Answer {
         let mut request = self.probe().anonymous(method.clone(), path).bearer_auth(token);
         if let Some(body) = body {
             request = request.json(&body);
@@ -130,6 +136,33 @@ async fn a_token_ends_at_once_with_what_it_is_used_for() {
         listed.body["items"].as_array().unwrap().iter().find(|token| token["kind"] == "admin").unwrap();
     let last = api.delete(&format!("{TOKENS}/{}", admin["id"].as_str().unwrap())).await;
     assert_eq!(last.failure(), (409, "last_admin_token"));
+    api.finish().await;
+}
+
+/// Who asks too often waits; the administrator and others do not.
+#[tokio::test]
+async fn requests_of_a_token_are_limited_and_the_administrators_are_not() {
+    let api = Api::start_with(TestServerOptions::default().with("EMERGENT_RATE_LIMIT", 2)).await;
+    let (_, user) = api.token(json!({"name": "busy", "kind": "user"})).await;
+    let (_, other) = api.token(json!({"name": "calm", "kind": "user"})).await;
+    let mut refused = None;
+    for _ in 0..100 {
+        let answer = api.call_as(&user, Method::GET, WORKSPACES, None).await;
+        if answer.status != 200 {
+            refused = Some(answer);
+            break;
+        }
+    }
+    let refused = refused.expect("nobody was slowed down");
+    assert_eq!(refused.failure(), (429, "rate_limited"));
+    let seconds: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1..=2).contains(&seconds), "{seconds}");
+    assert_eq!(api.call_as(&other, Method::GET, WORKSPACES, None).await.status, 200);
+    for _ in 0..30 {
+        assert_eq!(api.get(WORKSPACES).await.status, 200);
+    }
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    assert_eq!(api.call_as(&user, Method::GET, WORKSPACES, None).await.status, 200);
     api.finish().await;
 }
 

@@ -8,12 +8,12 @@ use emergent_test_support::{Answer, TestDocker, TestServer, TestServerOptions, e
 use reqwest::Method;
 use serde_json::{Value, json};
 
-const WORKSPACES: &str = "/api/v1/agent/workspaces";
+pub(crate) const WORKSPACES: &str = "/api/v1/agent/workspaces";
 
 /// A server that was told where Docker is and nothing else.
 pub(crate) struct Host {
     pub(crate) server: TestServer,
-    pub(crate) docker: TestDocker,
+    pub(crate) docker: Option<TestDocker>,
 }
 
 impl Host {
@@ -22,9 +22,37 @@ impl Host {
     }
 
     pub(crate) async fn start_with(docker: TestDocker) -> Self {
-        let options = TestServerOptions { within: Some(docker.shared().to_owned()), ..Default::default() }
-            .with("DOCKER_HOST", docker.address());
-        Self { server: options.start().await, docker }
+        Self::start_told(docker, Vec::new()).await
+    }
+
+    /// A server that was told these things beside.
+    pub(crate) async fn start_with_settings(settings: &[(&'static str, u64)]) -> Self {
+        let settings = settings.iter().map(|(name, value)| (*name, value.to_string())).collect();
+        Self::start_told(TestDocker::get(), settings).await
+    }
+
+    /// What every server of these tests is started with.
+    pub(crate) fn options(docker: &TestDocker) -> TestServerOptions {
+        TestServerOptions { within: Some(docker.shared().to_owned()), ..Default::default() }
+    }
+
+    pub(crate) async fn start_told(docker: TestDocker, settings: Vec<(&'static str, String)>) -> Self {
+        let mut options = Self::options(&docker).with("DOCKER_HOST", docker.address());
+        for (name, value) in settings {
+            options = options.with(name, value);
+        }
+        Self { server: options.start().await, docker: Some(docker) }
+    }
+
+    /// A server that finds no Docker, and a runsc.
+    pub(crate) async fn without_docker() -> Self {
+        let options = TestServerOptions::default().with("WORKSPACE_GVISOR_MODE", "auto");
+        Self { server: options.start().await, docker: None }
+    }
+
+    /// The Docker that the server was told of.
+    pub(crate) fn engine(&self) -> &TestDocker {
+        self.docker.as_ref().expect("it was started beside one")
     }
 
     pub(crate) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Answer {
@@ -89,7 +117,8 @@ impl Host {
     /// Docker's own client, which must succeed.
     pub(crate) fn docker(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("/usr/bin/docker");
-        let output = command.args(["--host", self.docker.address()]).args(arguments).output().unwrap();
+        let docker = self.engine();
+        let output = command.args(["--host", docker.address()]).args(arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }

@@ -2,7 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "what is not as expected fails the test")]
 
+mod churn;
+#[path = "../churn.rs"]
+mod churning;
+mod direct;
 mod fallback;
 mod faults;
 mod host;
+mod idle;
+mod kill_matrix;
+#[path = "../killing.rs"]
+mod killing;
+mod pool;
+mod remote;
+mod restarts;
+mod secrets;
 mod workspaces;

@@ -1,8 +1,8 @@
 //! What a user with Docker and runsc gets without saying anything.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::host::Host;
+use crate::host::{Host, WORKSPACES};
 
 /// Proves: GVIS-01, GVIS-04, GVIS-05, GVIS-06, GVIS-07, GVIS-08, GVIS-11, MIGR-1.5
 /// Proves: DESIGN-1.4, DESIGN-7.7, RISK-E2B-4
@@ -35,7 +35,10 @@ async fn gvisor_is_what_one_gets() {
     let matches = host.tool(&made, "grep", json!({"pattern": "6 . 8"})).await;
     assert_eq!(matches["matches"][0]["line"], 1);
 
-    let volume = format!("agent-workspace-{}", made["id"].as_str().unwrap());
+    let id = made["id"].as_str().unwrap();
+    let disk = host.server.data_dir().join("containers/gvisor").join(id).join("disk.img");
+    assert!(disk.is_file(), "{}", disk.display());
+    let volume = format!("agent-workspace-{id}");
     assert!(host.docker(&["volume", "ls", "-q"]).lines().any(|name| name == volume));
     // Of the 128 MiB that it may use, all of it can be, and no more.
     let full = host
@@ -51,6 +54,36 @@ async fn gvisor_is_what_one_gets() {
     assert_eq!(kept, "kept\nhome\nroot");
     host.destroy(&made).await;
     assert!(!host.docker(&["volume", "ls", "-q"]).lines().any(|name| name == volume));
+    assert!(!disk.exists(), "what it has written is gone at once");
+    host.finish().await;
+}
+
+/// Who says nothing of limits gets the default ones, and Docker is told of them.
+///
+/// Proves: GVIS-01
+#[tokio::test]
+async fn limits_that_nobody_names() {
+    const GIB: u64 = 1 << 30;
+    let host = Host::start().await;
+    let made = host.call(reqwest::Method::POST, WORKSPACES, Some(&json!({"provider": "gvisor"}))).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let made = made.body;
+    let ours = format!("label=emergent.workspace={}", made["id"].as_str().unwrap());
+    let container = host.docker(&["ps", "-q", "--filter", &ours]);
+    let seen: Value = serde_json::from_str(&host.docker(&["inspect", container.trim()])).unwrap();
+    let told = &seen[0]["HostConfig"];
+    assert_eq!(told["Runtime"], "runsc");
+    // Where the machine has fewer processors it is told as a share of time.
+    let cpus = told["NanoCpus"].as_u64().unwrap() + told["CpuQuota"].as_u64().unwrap() * 10_000;
+    assert_eq!(cpus, 2_000_000_000, "{told}");
+    // The wall stands a little above: reaching it would end the sandbox and not one process.
+    let memory = told["Memory"].as_u64().unwrap();
+    assert!((4 * GIB..5 * GIB).contains(&memory), "{memory}");
+    assert_eq!(told["MemorySwap"], told["Memory"]);
+    let disk = host.bash(&made, "df -B1 --output=size /workspace | tail -n 1").await;
+    let disk: u64 = disk.trim().parse().unwrap();
+    assert!((9 * GIB..=10 * GIB).contains(&disk), "{disk}");
+    host.destroy(&made).await;
     host.finish().await;
 }
 
@@ -71,12 +104,35 @@ async fn a_stop_that_keeps_memory() {
     let made = host.create(json!({})).await;
     let started = json!({"command": "i=0; while sleep 0.1; do i=$((i+1)); echo $i > /workspace/count; done", "background": true});
     host.tool(&made, "bash", started).await;
+    host.bash(&made, "until test -s count; do sleep 0.1; done").await;
     let path = format!("/api/v1/agent/workspaces/{}/stop", made["id"].as_str().unwrap());
     let stopped = host.call(reqwest::Method::POST, &path, Some(&json!({"mode": "memory"}))).await;
     assert_eq!((stopped.status, &stopped.body["status"]), (200, &json!("stopped")), "{}", stopped.body);
     host.post(&made, "resume").await;
     let count = "a=$(cat count); sleep 2; b=$(cat count); test $b -gt $a && echo goes on";
     assert_eq!(host.bash(&made, count).await, "goes on");
+    host.destroy(&made).await;
+    host.finish().await;
+}
+
+/// What runs workspaces is told, and the server says whether there is KVM. gVisor needs none.
+///
+/// Proves: GVIS-14
+#[tokio::test]
+async fn gvisor_works_without_kvm_and_says_how() {
+    let host = Host::start().await;
+    let runtime = host.provider("gvisor").await["capabilities"]["runtime"].clone();
+    assert_eq!(
+        (&runtime["name"], &runtime["platform"], &runtime["network"]),
+        (&json!("runsc"), &json!("systrap"), &json!("host"))
+    );
+    // Releases are named after their day, whoever has packaged them.
+    assert!(runtime["version"].as_str().unwrap().contains("20"), "{runtime}");
+    let made = host.create(json!({"provider": "gvisor"})).await;
+    assert_eq!(host.bash(&made, "ls /dev/kvm 2>/dev/null || echo none").await, "none");
+    let is_there = std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
+    let told = host.server.log().contains("KVM is not available here");
+    assert_eq!(told, !is_there, "{}", host.server.log());
     host.destroy(&made).await;
     host.finish().await;
 }

@@ -121,8 +121,13 @@ async fn exit_codes_tell_what_went_wrong() {
     check(&["workspace", "exec", "0199e6a4-0000-7000-8000-000000000000"], &named, 2, "COMMAND").await;
     check(&["workspace", "list", "--token", "wrong"], &named, 4, "unauthorized").await;
     check(&["workspace", "list", "--url", "http://127.0.0.1:1"], &named, 5, "cannot reach the server").await;
-    check(&["workspace", "list", "--url", "https://127.0.0.1:1"], &named, 1, "TLS is not supported yet")
+    check(&["workspace", "list", "--url", "https://127.0.0.1:1"], &named, 2, "TLS is not supported yet")
         .await;
+    for malformed in ["nowhere", "127.0.0.1:8585", "ftp://127.0.0.1", "http://"] {
+        check(&["workspace", "list", "--url", malformed], &named, 2, "is not the address of a server").await;
+        let variables = [("EMERGENT_URL", malformed), ("EMERGENT_TOKEN", "x")];
+        check(&["workspace", "list", "--json"], &variables, 2, "\"code\":\"usage\"").await;
+    }
     check(&["workspace", "create", "--memory", "1M"], &named, 1, "not_enforceable").await;
     check(&["workspace", "create", "--provider", "gvisor"], &named, 6, "no_provider_available").await;
     check(&["workspace", "create", "-q"], &named, 0, "").await;

@@ -5,59 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use emergent_test_support::{CommandOutput, TestServer, eventually};
+use emergent_test_support::eventually;
 use serde_json::{Value, json};
 
-/// A server with one workspace, and commands for it.
-struct Shell {
-    server: TestServer,
-    id: String,
-}
-
-impl Shell {
-    async fn start() -> Self {
-        let server = TestServer::start().await;
-        let limits = ["--cpu", "1", "--memory", "256M", "--disk", "128M"];
-        let created = server.command(&[&["workspace", "create", "-q"], &limits[..]].concat()).await;
-        assert_eq!(created.code, Some(0), "{}", created.stderr);
-        Self { id: created.stdout.trim().to_owned(), server }
-    }
-
-    /// `emergent workspace TOOL ID …`
-    async fn run(&self, tool: &str, arguments: &[&str]) -> CommandOutput {
-        self.server.command(&[&["workspace", tool, &self.id], arguments].concat()).await
-    }
-
-    /// What a command prints that succeeds without a word beside it.
-    async fn out(&self, tool: &str, arguments: &[&str]) -> String {
-        let output = self.run(tool, arguments).await;
-        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{tool} {arguments:?}");
-        output.stdout
-    }
-
-    /// What a command has to say beside its result, which is nothing.
-    async fn note(&self, tool: &str, arguments: &[&str]) -> String {
-        let output = self.run(tool, arguments).await;
-        assert_eq!((output.code, output.stdout.as_str()), (Some(0), ""), "{tool} {arguments:?}");
-        output.stderr
-    }
-
-    /// What programs read.
-    async fn json(&self, tool: &str, arguments: &[&str]) -> Value {
-        let text = self.out(tool, &[&["--json"], arguments].concat()).await;
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{tool}: {error}: {text}"))
-    }
-
-    /// Why a command fails, for programs; people get the same as a sentence.
-    async fn failure(&self, tool: &str, arguments: &[&str]) -> Value {
-        let told = self.run(tool, arguments).await;
-        assert_eq!((told.code, told.stdout.as_str()), (Some(1), ""), "{tool} {arguments:?}");
-        assert!(told.stderr.starts_with("error: "), "{}", told.stderr);
-        let output = self.run(tool, &[&["--json"], arguments].concat()).await;
-        assert_eq!(output.code, Some(1));
-        serde_json::from_str::<Value>(&output.stderr).unwrap()["error"].clone()
-    }
-}
+use crate::command_line_shell::Shell;
 
 #[tokio::test]
 async fn read_write_and_edit() {
@@ -122,6 +73,13 @@ async fn glob_and_grep() {
     assert_eq!(shell.note("glob", &["*.py"]).await, "no file looks like this\n");
     assert_eq!(shell.json("glob", &["*.py"]).await, json!({"files": [], "truncated": false}));
     assert_eq!(shell.failure("glob", &["["]).await["code"], "invalid_request");
+    shell.out("exec", &["--", "echo src/b.rs > .gitignore"]).await;
+    assert_eq!(shell.out("glob", &["**/*.rs"]).await, "/workspace/src/a.rs\n");
+    let all = shell.out("glob", &["**/*.rs", "--include-ignored"]).await;
+    assert_eq!(all, "/workspace/src/b.rs\n/workspace/src/a.rs\n");
+    assert_eq!(shell.out("glob", &["*.rs", "--path", "src/a.rs"]).await, "/workspace/src/a.rs\n");
+    assert_eq!(shell.out("glob", &[".git*"]).await, "/workspace/.gitignore\n");
+    shell.out("exec", &["--", "rm .gitignore"]).await;
 
     let found = shell.out("grep", &[r"fn \w+", "src", "--include", "*.rs"]).await;
     assert_eq!(found, "/workspace/src/a.rs:1:fn one() {}\n/workspace/src/a.rs:3:fn three() {}\n");
@@ -214,12 +172,50 @@ async fn copies_lead_nowhere_else(shell: &Shell, folder: &std::path::Path) {
     assert!(copied.stderr.contains("links/up"), "{}", copied.stderr);
     assert_eq!(fs::read_to_string(back.join(odd)).unwrap(), "odd");
     assert!(back.join("empty/inner").is_dir() && fs::symlink_metadata(back.join("up")).is_err());
+    copies_keep_to_their_own_names(shell, folder).await;
     // More than its disk can hold, out of nothing.
     assert_eq!(shell.out("exec", &["--", "truncate -s 1T links/sparse && echo ok"]).await, "ok\n");
     let (from, to) = (format!("{}:links/sparse", shell.id), folder.join("sparse"));
     let refused = shell.server.command(&["workspace", "cp", &from, to.to_str().unwrap()]).await;
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
     assert!(!to.exists() && refused.stderr.contains("disk"), "{}", refused.stderr);
+}
+
+/// What is here and not named stays as it is: files with names like a temporary one's, and what links here
+/// lead to.
+async fn copies_keep_to_their_own_names(shell: &Shell, folder: &std::path::Path) {
+    let (to, elsewhere) = (folder.join("own"), folder.join("elsewhere"));
+    fs::create_dir_all(&to).unwrap();
+    fs::create_dir_all(&elsewhere).unwrap();
+    fs::write(to.join("file.partial"), "mine").unwrap();
+    fs::write(elsewhere.join("secret"), "mine").unwrap();
+    std::os::unix::fs::symlink(elsewhere.join("secret"), to.join("file")).unwrap();
+    assert_eq!(
+        shell.out("exec", &["--", "mkdir -p own/sub; echo x > own/file; echo y > own/sub/f"]).await,
+        ""
+    );
+    let cp = async |from: &str, to: &std::path::Path| {
+        let from = format!("{}:{from}", shell.id);
+        shell.server.command(&["workspace", "cp", &from, to.to_str().unwrap()]).await
+    };
+    let copied = cp("own/file", &to.join("file")).await;
+    assert_eq!(copied.code, Some(0), "{}", copied.stderr);
+    assert_eq!(fs::read_to_string(to.join("file")).unwrap(), "x\n");
+    assert!(!to.join("file").is_symlink());
+    assert_eq!(fs::read_to_string(to.join("file.partial")).unwrap(), "mine");
+    assert_eq!(fs::read_to_string(elsewhere.join("secret")).unwrap(), "mine");
+    // A folder that is a link here.
+    let tree = folder.join("tree-with-link");
+    fs::create_dir(&tree).unwrap();
+    fs::create_dir(tree.join("own")).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, tree.join("own/sub")).unwrap();
+    let refused = cp("own", &tree).await;
+    assert_eq!(refused.code, Some(1), "{}", refused.stdout);
+    assert!(refused.stderr.contains("link"), "{}", refused.stderr);
+    assert!(!elsewhere.join("f").exists());
+    let left = fs::read_dir(&to).unwrap().chain(fs::read_dir(tree.join("own")).unwrap());
+    let names: Vec<_> = left.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(!names.iter().any(|name| name.starts_with('.')), "{names:?}");
 }
 
 #[tokio::test]

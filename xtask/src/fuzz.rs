@@ -10,7 +10,7 @@ use crate::repository::Repository;
 const CARGO_FUZZ_VERSION: &str = "0.13.2";
 
 /// The targets, as in `fuzz/Cargo.toml`.
-const TARGETS: [&str; 3] = ["protocol", "edit", "paths"];
+const TARGETS: [&str; 4] = ["protocol", "answers", "edit", "paths"];
 
 /// No input needs more memory than this.
 const MEMORY_MIB: u32 = 2048;

@@ -17,6 +17,8 @@ pub(crate) struct TestCase {
     /// The path of the function inside that binary, such as `limits::tests::sizes_are_binary`.
     pub(crate) name: String,
     pub(crate) passed: bool,
+    /// Whether it passed only when it was run again.
+    pub(crate) second_try: bool,
 }
 
 /// The file of a tier's results.
@@ -41,10 +43,14 @@ fn parse(xml: &str) -> Result<Vec<TestCase>> {
                 |name| case.attribute(name).with_context(|| format!("a testcase without `{name}`"));
             let broken =
                 case.children().any(|child| child.has_tag_name("failure") || child.has_tag_name("error"));
+            let tried_again = |child: roxmltree::Node<'_, '_>| {
+                child.has_tag_name("flakyFailure") || child.has_tag_name("flakyError")
+            };
             Ok(TestCase {
                 binary: attribute("classname")?.to_owned(),
                 name: attribute("name")?.to_owned(),
                 passed: !broken,
+                second_try: !broken && case.children().any(tried_again),
             })
         })
         .collect()
@@ -57,13 +63,14 @@ mod tests {
     #[test]
     fn cases_are_read_with_their_verdict() {
         let xml = r#"<?xml version="1.0" encoding="UTF-8"?>
-            <testsuites name="nextest-run" tests="3" failures="1" errors="1">
+            <testsuites name="nextest-run" tests="4" failures="1" errors="1">
               <testsuite name="emergent-types">
                 <testcase name="limits::tests::good" classname="emergent-types" time="0.1"/>
                 <testcase name="limits::tests::bad" classname="emergent-types"><failure/></testcase>
               </testsuite>
               <testsuite name="emergent-e2e::api">
                 <testcase name="hangs" classname="emergent-e2e::api"><error type="timeout"/></testcase>
+                <testcase name="again" classname="emergent-e2e::api"><flakyFailure type="test failure"/></testcase>
                 <testcase name="absent" classname="emergent-e2e::api"><skipped/></testcase>
               </testsuite>
             </testsuites>"#;
@@ -71,6 +78,7 @@ mod tests {
             binary: binary.to_owned(),
             name: name.to_owned(),
             passed,
+            second_try: false,
         };
         assert_eq!(
             parse(xml).unwrap(),
@@ -78,6 +86,7 @@ mod tests {
                 case("emergent-types", "limits::tests::good", true),
                 case("emergent-types", "limits::tests::bad", false),
                 case("emergent-e2e::api", "hangs", false),
+                TestCase { second_try: true, ..case("emergent-e2e::api", "again", true) },
             ]
         );
     }

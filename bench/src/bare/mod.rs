@@ -10,8 +10,10 @@
 
 mod container;
 mod disk;
+pub(crate) mod docker;
 pub(crate) mod launcher;
 mod loop_device;
+pub(crate) mod runsc;
 
 use std::path::Path;
 use std::time::Duration;

@@ -128,6 +128,7 @@ impl Library {
             network: NetworkMode::Isolated,
             base_image: None,
             named: NamedDemands::default(),
+            volumes: Vec::new(),
             agent_key: key.clone(),
         };
         let dialer = Dialer { provider: Arc::clone(&self.provider), id };

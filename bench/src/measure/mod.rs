@@ -1,15 +1,18 @@
 //! The measurements, one file each.
 
 mod calls;
+mod control;
 mod create;
 mod crowd;
 mod disk;
 mod flood;
 mod footprint;
+mod gvisor;
 mod population;
 mod recovery;
 mod tools;
 mod transfer;
+mod warm;
 
 use std::fmt;
 
@@ -43,11 +46,17 @@ pub(crate) enum Measurement {
     Transfer,
     /// Tool calls beside fifty workspaces and ten thousand rows, on both databases.
     Population,
+    /// What the control plane takes by itself.
+    Control,
+    /// Sandboxes made ahead of time.
+    Warm,
+    /// Workspaces under gVisor beside bare containers.
+    Gvisor,
 }
 
 impl Measurement {
     /// All of them. Memory first, while nothing else has happened.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Footprint,
         Self::Create,
         Self::Calls,
@@ -58,6 +67,9 @@ impl Measurement {
         Self::Crowd,
         Self::Population,
         Self::Recovery,
+        Self::Control,
+        Self::Warm,
+        Self::Gvisor,
     ];
 
     pub(crate) async fn run(self, bench: &Bench) -> Result<Section> {
@@ -72,6 +84,9 @@ impl Measurement {
             Self::Tools => tools::run(bench).await,
             Self::Transfer => transfer::run(bench).await,
             Self::Population => population::run(bench).await,
+            Self::Control => control::run(bench).await,
+            Self::Warm => warm::run(bench).await,
+            Self::Gvisor => gvisor::run(bench).await,
         }
     }
 }

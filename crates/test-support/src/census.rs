@@ -46,6 +46,8 @@ pub struct Census {
     pub firewall_tables: BTreeSet<String>,
     /// Folders of sandboxes.
     pub state_folders: BTreeSet<String>,
+    /// Folders of copies of their disks.
+    pub snapshots: BTreeSet<String>,
 }
 
 impl Census {
@@ -60,6 +62,7 @@ impl Census {
             loop_devices: loop_devices(scope),
             firewall_tables: firewall_tables(scope),
             state_folders: state_folders(scope),
+            snapshots: snapshots(scope),
         }
     }
 
@@ -76,6 +79,7 @@ impl Census {
             loop_devices: added(&self.loop_devices, &before.loop_devices),
             firewall_tables: added(&self.firewall_tables, &before.firewall_tables),
             state_folders: added(&self.state_folders, &before.state_folders),
+            snapshots: added(&self.snapshots, &before.snapshots),
         }
     }
 
@@ -84,7 +88,7 @@ impl Census {
         *self == Self::default()
     }
 
-    fn kinds(&self) -> [(&'static str, &BTreeSet<String>); 8] {
+    fn kinds(&self) -> [(&'static str, &BTreeSet<String>); 9] {
         [
             ("processes", &self.processes),
             ("mounts", &self.mounts),
@@ -94,6 +98,7 @@ impl Census {
             ("loop devices", &self.loop_devices),
             ("firewall tables", &self.firewall_tables),
             ("state folders", &self.state_folders),
+            ("snapshots", &self.snapshots),
         ]
     }
 }
@@ -142,7 +147,8 @@ fn processes(scope: &Scope) -> BTreeSet<String> {
 }
 
 fn mounts(scope: &Scope) -> BTreeSet<String> {
-    let own = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    // Of this thread: a test may have mounts of its own.
+    let own = fs::read_to_string("/proc/thread-self/mountinfo").unwrap_or_default();
     own.lines().filter(|line| scope.holds(line)).map(str::to_owned).collect()
 }
 
@@ -222,10 +228,31 @@ fn foreign_chains(scope: &Scope) -> Vec<String> {
         .collect()
 }
 
+/// What each provider has of its sandboxes, below a data folder.
+const OF_SANDBOXES: [&str; 4] = ["local", "containers/gvisor", "containers/docker", "direct/sandboxes"];
+
+/// What each provider has of copies.
+const OF_SNAPSHOTS: [&str; 4] =
+    ["local/snapshots", "containers/snapshots/gvisor", "containers/snapshots/docker", "direct/snapshots"];
+
 fn state_folders(scope: &Scope) -> BTreeSet<String> {
-    let Scope::Installation { data_dir, .. } = scope else { return BTreeSet::new() };
-    let kept = |path: &PathBuf| path.file_name().is_none_or(|name| name != "templates");
-    folders(&data_dir.join("local")).into_iter().filter(kept).map(|path| path.display().to_string()).collect()
+    let is_of_one =
+        |path: &PathBuf| path.file_name().is_none_or(|name| name != "templates" && name != "snapshots");
+    below(scope, OF_SANDBOXES).filter(is_of_one).map(|path| path.display().to_string()).collect()
+}
+
+/// Folders of copies.
+fn snapshots(scope: &Scope) -> BTreeSet<String> {
+    below(scope, OF_SNAPSHOTS).map(|path| path.display().to_string()).collect()
+}
+
+/// The folders in these folders of one installation's.
+fn below<const N: usize>(scope: &Scope, places: [&'static str; N]) -> impl Iterator<Item = PathBuf> {
+    let data_dir = match scope {
+        Scope::Installation { data_dir, .. } => Some(data_dir.clone()),
+        Scope::Machine => None,
+    };
+    data_dir.into_iter().flat_map(move |folder| places.map(|place| folders(&folder.join(place)))).flatten()
 }
 
 fn folders(path: &Path) -> Vec<PathBuf> {

@@ -9,9 +9,12 @@
 //! - [`PostgresServer`] is a real database server in a temporary folder.
 //! - [`TestDocker`] is a real Docker with a real gVisor, in namespaces of its own.
 //! - [`Sandbox`] finds the processes of a workspace from outside, to do them harm.
+//! - [`OwnMounts`] changes what a server finds on its host, and nobody else: a program that is missing, a
+//!   disk that is soon full.
 
 mod census;
 mod docker;
+mod own_mounts;
 mod postgres;
 mod probe;
 mod program;
@@ -20,7 +23,8 @@ mod server;
 mod waiting;
 
 pub use census::{Census, Scope};
-pub use docker::{DockerDaemon, TEST_IMAGE, TestDocker};
+pub use docker::{DaemonOptions, DockerDaemon, TEST_IMAGE, TestDocker};
+pub use own_mounts::{OwnMounts, SmallDisk, with_own_mounts};
 pub use postgres::{Durability, PostgresServer};
 pub use probe::{Answer, Probe};
 pub use program::{CommandOutput, run_program, run_program_with_input, run_unprivileged};

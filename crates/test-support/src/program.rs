@@ -106,11 +106,14 @@ pub(crate) fn for_everybody(folder: &Path) -> Result<PathBuf> {
 /// The program without what the environment of the tests would tell it.
 pub(crate) fn command(program: PathBuf, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(program);
-    // The machine's own network and Docker are left alone unless a test wants it otherwise.
+    // The machine's own network, Docker and runsc are left alone unless a test wants it otherwise.
     command
         .env_clear()
         .env("WORKSPACE_DEFAULT_NETWORK", "isolated")
         .env("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+        .env("WORKSPACE_GVISOR_MODE", "docker")
+        // Sandboxes that a test does not know of would be in its way.
+        .env("WORKSPACE_WARM_POOL_SIZE", "0")
         .envs(variables.iter().copied());
     for kept in ["PATH", "HOME", "TMPDIR"] {
         if let Some(value) = std::env::var_os(kept) {

@@ -211,6 +211,16 @@ impl TestServer {
         }
     }
 
+    /// Starts it on the same folder, with something that ends it before it listens.
+    ///
+    /// # Panics
+    ///
+    /// When it comes to listen all the same.
+    pub async fn start_and_end(&mut self) {
+        assert!(self.try_start().await.is_err(), "the server starts: {}", self.log());
+        self.wait().await;
+    }
+
     async fn try_start(&mut self) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.log_path())?;
         let mut variables: Vec<(&str, &str)> =
@@ -297,7 +307,16 @@ async fn destroy_all(client: &Client) -> Result<()> {
     for workspace in workspaces {
         destroy(client, workspace.id).await?;
     }
-    Ok(())
+    // A page at a time: what was there is gone when the next is asked for.
+    loop {
+        let snapshots = client.snapshots(None, None).await?.items;
+        if snapshots.is_empty() {
+            return Ok(());
+        }
+        for snapshot in snapshots.iter().filter(|snapshot| snapshot.status == "ready") {
+            client.delete_snapshot(snapshot.id).await?;
+        }
+    }
 }
 
 async fn destroy(client: &Client, id: WorkspaceId) -> Result<()> {

@@ -163,7 +163,7 @@ mod tests {
     }
 
     fn case(binary: &str, name: &str) -> TestCase {
-        TestCase { binary: binary.to_owned(), name: name.to_owned(), passed: true }
+        TestCase { binary: binary.to_owned(), name: name.to_owned(), passed: true, second_try: false }
     }
 
     #[test]

@@ -178,7 +178,12 @@ mod tests {
         }];
         let cases: Vec<TestCase> = scene
             .result
-            .map(|passed| TestCase { binary: "p".to_owned(), name: "tests::one".to_owned(), passed })
+            .map(|passed| TestCase {
+                binary: "p".to_owned(),
+                name: "tests::one".to_owned(),
+                passed,
+                second_try: false,
+            })
             .into_iter()
             .collect();
         let missing = if scene.complete { vec![] } else { vec!["local".to_owned()] };

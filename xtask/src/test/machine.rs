@@ -199,6 +199,7 @@ mod tests {
             python: &[],
             tests: Tests::NotYet,
             beside: None,
+            second_tries: 0,
             budget: Duration::ZERO,
         };
         let obstacle = obstacle.map(str::to_owned);

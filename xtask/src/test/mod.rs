@@ -147,6 +147,9 @@ fn run_tier(repository: &Repository, tier: &Tier, filter: &str, long: bool) -> R
         // Read by the suites that repeat themselves, and by proptest.
         command.env("EMERGENT_TEST_LONG", "1").env("PROPTEST_CASES", "2560");
     }
+    if tier.second_tries > 0 {
+        command.args(["--retries", "1"]);
+    }
     let beside = tier.beside.map(|program| Beside::start(repository, program)).transpose()?;
     command.envs(beside.iter().flat_map(Beside::variables));
     let started = Instant::now();
@@ -160,14 +163,22 @@ fn run_tier(repository: &Repository, tier: &Tier, filter: &str, long: bool) -> R
     }
     let passed = cases.iter().filter(|case| case.passed).count();
     let failed = cases.len() - passed;
+    let second_tries: Vec<String> = cases
+        .iter()
+        .filter(|case| case.second_try)
+        .map(|case| format!("{} {}", case.binary, case.name))
+        .collect();
     let complaint = match status.code() {
         _ if cases.is_empty() => Some("its filter selects no test, or no test could run".to_owned()),
+        Some(0) if second_tries.len() > tier.second_tries => {
+            Some(format!("{} tests needed a second try", second_tries.len()))
+        }
         Some(0) => None,
         Some(NEXTEST_TESTS_FAILED) if failed > 0 => None,
         Some(code) => Some(format!("nextest ended with code {code}")),
         None => Some("nextest was killed".to_owned()),
     };
-    Ok(Outcome::Ran { passed, failed, took, budget: budget(tier, long), complaint })
+    Ok(Outcome::Ran { passed, failed, second_tries, took, budget: budget(tier, long), complaint })
 }
 
 fn budget(tier: &Tier, long: bool) -> Duration {

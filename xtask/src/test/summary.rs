@@ -18,6 +18,8 @@ pub(crate) enum Outcome {
     Ran {
         passed: usize,
         failed: usize,
+        /// The names of those that failed once and passed then.
+        second_tries: Vec<String>,
         took: Duration,
         budget: Duration,
         complaint: Option<String>,
@@ -57,9 +59,11 @@ pub(crate) fn render(rows: &[Row], ci: bool) -> String {
         "tier", "result", "passed", "failed", "seconds", "budget", "why"
     );
     let (mut all_passed, mut all_failed, mut all_skipped) = (0, 0, 0);
+    let mut again = Vec::new();
     for Row { tier, outcome } in rows {
         let (result, counts, why) = match outcome {
-            Outcome::Ran { passed, failed, took, budget, complaint } => {
+            Outcome::Ran { passed, failed, second_tries, took, budget, complaint } => {
+                again.extend(second_tries);
                 all_passed += passed;
                 all_failed += failed;
                 let result = if outcome.is_failure(ci) { "FAILED" } else { "ran" };
@@ -86,6 +90,9 @@ pub(crate) fn render(rows: &[Row], ci: bool) -> String {
         let line = format!("{tier:<8} {result:<8} {counts}  {why}");
         let _ = writeln!(text, "{}", line.trim_end());
     }
+    for name in again {
+        let _ = writeln!(text, "needed a second try: {name}");
+    }
     let _ = writeln!(text, "\n{all_passed} passed, {all_failed} failed, {all_skipped} skipped");
     text
 }
@@ -105,6 +112,7 @@ mod tests {
         Outcome::Ran {
             passed: 7,
             failed,
+            second_tries: vec!["emergent-e2e::local siege".to_owned()],
             took: Duration::from_secs(seconds),
             budget: Duration::from_secs(60),
             complaint: complaint.map(str::to_owned),
@@ -141,5 +149,6 @@ mod tests {
         assert_eq!(text.lines().last(), Some("7 passed, 2 failed, 5 skipped"));
         assert!(text.contains("5 tests not run: needs root, which is a failure under CI"), "{text}");
         assert!(text.contains("no tests yet"), "{text}");
+        assert!(text.contains("needed a second try: emergent-e2e::local siege\n"), "{text}");
     }
 }

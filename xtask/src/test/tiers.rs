@@ -38,6 +38,10 @@ pub(crate) struct Tier {
     pub(crate) tests: Tests,
     /// A program of this workspace that runs beside the tests.
     pub(crate) beside: Option<&'static str>,
+    /// How many of its tests may fail once and pass when they are run again. Only where tests wait for
+    /// daemons, kernels and disks of a machine that others use too, and few: each is named at the end, and
+    /// one more fails the tier.
+    pub(crate) second_tries: usize,
     /// Wall time of the tests alone, with everything built, on two cores. A tier that takes longer
     /// has failed: slow suites are not run, and suites that are not run rot.
     pub(crate) budget: Duration,
@@ -94,6 +98,9 @@ const POSTGRES: Tool = tool("pg_ctlcluster", "postgresql");
 const API_TOOLS: &[Tool] =
     &[MKFS, tool("nft", "nftables"), tool("iptables", "iptables"), tool("ip", "iproute2"), POSTGRES];
 
+/// gVisor. bookworm's own is of 2022 and does not run on current kernels.
+const RUNSC: Tool = Tool { command: "runsc", package: "runsc", too_old_in: Some("bookworm") };
+
 /// A private Docker daemon with gVisor under it, and what its images and disks are made with.
 const GVISOR_TOOLS: &[Tool] = &[
     tool("dockerd", "docker.io"),
@@ -101,9 +108,22 @@ const GVISOR_TOOLS: &[Tool] = &[
     tool("nft", "nftables"),
     tool("ip", "iproute2"),
     MKFS,
-    // bookworm's own runsc is of 2022 and does not run on current kernels.
-    Tool { command: "runsc", package: "runsc", too_old_in: Some("bookworm") },
+    RUNSC,
     // Makes the workspace image.
+    tool("mmdebstrap", "mmdebstrap"),
+    // Makes the certificates of a Docker behind TLS.
+    tool("openssl", "openssl"),
+];
+
+/// What the benchmarks compare with.
+const BENCH_TOOLS: &[Tool] = &[
+    MKFS,
+    POSTGRES,
+    tool("rg", "ripgrep"),
+    tool("dockerd", "docker.io"),
+    tool("iptables", "iptables"),
+    tool("nft", "nftables"),
+    RUNSC,
     tool("mmdebstrap", "mmdebstrap"),
 ];
 
@@ -120,6 +140,7 @@ pub(crate) const TIERS: &[Tier] = &[
              | (package(/^emergent-(host-|images)/) & binary(host)) | package(emergent-e2e))",
         ),
         beside: None,
+        second_tries: 1,
         budget: Duration::from_secs(240),
     },
     Tier {
@@ -129,6 +150,7 @@ pub(crate) const TIERS: &[Tier] = &[
         python: &[],
         tests: Tests::Selected("package(emergent-store)"),
         beside: None,
+        second_tries: 0,
         budget: Duration::from_secs(180),
     },
     Tier {
@@ -141,6 +163,7 @@ pub(crate) const TIERS: &[Tier] = &[
              | (package(emergent-e2e) & binary(local))",
         ),
         beside: None,
+        second_tries: 2,
         budget: Duration::from_secs(600),
     },
     Tier {
@@ -150,6 +173,7 @@ pub(crate) const TIERS: &[Tier] = &[
         python: &[],
         tests: Tests::Selected("package(emergent-e2e) & binary(api)"),
         beside: None,
+        second_tries: 2,
         budget: Duration::from_secs(420),
     },
     Tier {
@@ -159,6 +183,7 @@ pub(crate) const TIERS: &[Tier] = &[
         python: &[PythonTool { package: "schemathesis", version: "4.32.5" }],
         tests: Tests::Selected("package(emergent-e2e) & binary(schema)"),
         beside: None,
+        second_tries: 0,
         budget: Duration::from_secs(300),
     },
     Tier {
@@ -171,7 +196,8 @@ pub(crate) const TIERS: &[Tier] = &[
              | (package(emergent-e2e) & binary(gvisor))",
         ),
         beside: Some("emergent-test-docker"),
-        budget: Duration::from_secs(1200),
+        second_tries: 3,
+        budget: Duration::from_secs(1800),
     },
     not_yet(TierName::Kvm),
     not_yet(TierName::Mcp),
@@ -183,10 +209,11 @@ pub(crate) const TIERS: &[Tier] = &[
 pub(crate) const BENCH: Tier = Tier {
     name: TierName::Local,
     needs_root: true,
-    tools: &[MKFS, POSTGRES, tool("rg", "ripgrep")],
+    tools: BENCH_TOOLS,
     python: &[],
     tests: Tests::NotYet,
     beside: None,
+    second_tries: 0,
     budget: Duration::ZERO,
 };
 
@@ -198,6 +225,7 @@ const fn not_yet(name: TierName) -> Tier {
         python: &[],
         tests: Tests::NotYet,
         beside: None,
+        second_tries: 0,
         budget: Duration::ZERO,
     }
 }

@@ -15,23 +15,26 @@
 //! forwarding switch of the host is touched. One folder is shared: what is mounted there outside, the daemon sees.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tempfile::TempDir;
 
-use super::{programs, remains};
+use super::{programs, remains, remote};
 
 /// The first process of the namespaces. `/run`, `/opt` and `/etc/docker` are hidden because
 /// daemons use fixed paths there (shim sockets, plugins, a key), of which the host would keep
 /// copies; and because a containerd of the host's must not be found and used. `/usr` is read-only
 /// by the host's kernel for all of them, should a runtime under test let something reach it.
+///
+/// What it reads is a signal for the daemon, or the word to start another one in its place.
 const FIRST_PROCESS: &str = r#"
     set -e
     for folder in /run /opt /etc/docker; do
@@ -41,37 +44,58 @@ const FIRST_PROCESS: &str = r#"
     mount -o remount,bind,ro /usr
     ip link set lo up
     "$@" < /dev/null &
-    read -r _ || exit 0
+    while read -r word; do
+        case "$word" in
+            start) "$@" < /dev/null & ;;
+            *) kill -s "$word" "$!"; wait "$!" || true; echo "$ENDED" ;;
+        esac
+    done
+    exit 0
 "#;
+
+/// What stands in the log when a daemon has ended that was sent a signal.
+const ENDED: &str = "the daemon has ended";
+
+/// Where its certificates are, and those for a client.
+const CERTIFICATES: &str = "certificates";
 
 /// How long a daemon may take to listen; it takes half a second.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
+/// How long a daemon may take to end: it gives its containers ten seconds each, all at once.
+const END_LIMIT: Duration = Duration::from_secs(60);
+
+/// What a daemon is started with.
+#[derive(Debug, Clone, Copy)]
+pub struct DaemonOptions {
+    /// Whether it has a network namespace of its own, and not that of the calling thread, which must then be
+    /// one of the test's own.
+    pub own_network: bool,
+    /// Whether it knows the runtime `runsc`.
+    pub runsc: bool,
+    /// Whether its containers outlive it.
+    pub live_restore: bool,
+    /// Whether it also listens on loopback, for whoever shows a certificate.
+    pub tls: bool,
+}
+
+impl Default for DaemonOptions {
+    fn default() -> Self {
+        Self { own_network: true, runsc: true, live_restore: false, tls: false }
+    }
+}
+
 /// A running daemon.
 pub struct DockerDaemon {
-    process: Child,
+    process: Mutex<Child>,
     /// Held open: its end is the daemon's end. `None` once that has been brought about.
     lifeline: Option<ChildStdin>,
     folder: Option<TempDir>,
 }
 
 impl DockerDaemon {
-    /// Starts a daemon that knows the runtime `runsc`. Blocks until it answers.
-    pub fn start() -> Self {
-        Self::start_with(&["--net"], true)
-    }
-
-    /// The same in the network namespace of the calling thread, which must be one of the test's own.
-    pub fn start_in_this_network() -> Self {
-        Self::start_with(&[], true)
-    }
-
-    /// Starts a daemon that knows Docker's own runtime alone.
-    pub fn start_without_runsc() -> Self {
-        Self::start_with(&["--net"], false)
-    }
-
-    fn start_with(namespaces: &[&str], with_runsc: bool) -> Self {
+    /// Starts a daemon. Blocks until it answers.
+    pub fn start(options: DaemonOptions) -> Self {
         let dockerd = programs::find("dockerd", "Debian's docker.io and iptables");
         let runsc = programs::find("runsc", "Debian's runsc (on bookworm from bookworm-backports)");
         remains::remove_those_of_dead_tests();
@@ -83,31 +107,65 @@ impl DockerDaemon {
             .and_then(|()| mount_change(&shared, MountPropagationFlags::SHARED).map_err(io::Error::from))
             .expect("a folder can be shared; the tests need root");
         let config_file = folder.path().join("daemon.json");
-        fs::write(&config_file, config(folder.path(), with_runsc.then_some(&*runsc)).to_string())
+        fs::write(&config_file, config(folder.path(), options, &runsc).to_string())
             .expect("a temporary folder can be written to");
+        if options.tls {
+            remote::make_certificates(&folder.path().join(CERTIFICATES));
+        }
         let log = File::create(folder.path().join("log")).expect("a temporary folder can be written to");
         let mut process = Command::new(programs::find("unshare", "Debian's util-linux"))
             .args(["--mount", "--propagation", "slave"])
-            .args(namespaces)
+            .args(options.own_network.then_some("--net"))
             .args(["--pid", "--fork", "--mount-proc", "--"])
             .args(["sh", "-c", FIRST_PROCESS, "sh"])
             .arg(dockerd)
             .arg("--config-file")
             .arg(&config_file)
+            .env("ENDED", ENDED)
             .stdin(Stdio::piped())
             .stdout(log.try_clone().expect("a file can be shared"))
             .stderr(log)
             .spawn()
             .expect("unshare can be started");
         let lifeline = process.stdin.take();
-        let mut daemon = Self { process, lifeline, folder: Some(folder) };
+        let daemon = Self { process: Mutex::new(process), lifeline, folder: Some(folder) };
         daemon.wait_until_it_listens();
         daemon
+    }
+
+    /// Sends the daemon alone a signal (`KILL`, `TERM`) and waits for its end. What it has started goes on, or
+    /// does not, as the daemon has it.
+    pub fn end_by(&self, signal: &str) {
+        let ended = || self.log().matches(ENDED).count();
+        let before = ended();
+        self.tell(signal);
+        let deadline = Instant::now() + END_LIMIT;
+        while ended() == before {
+            assert!(Instant::now() < deadline, "dockerd does not end. Its log:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Starts another in the place of one that has ended, and waits until it answers.
+    pub fn start_again(&self) {
+        self.tell("start");
+        self.wait_until_it_listens();
+    }
+
+    fn tell(&self, word: &str) {
+        let mut lifeline = self.lifeline.as_ref().expect("held until dropped");
+        writeln!(lifeline, "{word}").expect("the first process reads it");
     }
 
     /// Where it listens, as `DOCKER_HOST` has it.
     pub fn address(&self) -> String {
         format!("unix://{}", self.socket().display())
+    }
+
+    /// Where it listens for whoever shows a certificate, and where there is one. Only of one that was started so,
+    /// and only in its network namespace.
+    pub fn tls_address(&self) -> (String, PathBuf) {
+        (format!("tcp://{}", remote::TLS_ADDRESS), self.folder().join(CERTIFICATES))
     }
 
     /// A folder of which the daemon sees what is mounted there; removed with it.
@@ -118,7 +176,7 @@ impl DockerDaemon {
     /// Listens on the loopback interface of the daemon's own network namespace.
     pub(super) fn listen_inside(&self) -> TcpListener {
         // The process that made the namespaces is in this one itself.
-        let namespace = format!("/proc/{}/ns/net", self.process.id());
+        let namespace = format!("/proc/{}/ns/net", self.process.lock().expect("not poisoned").id());
         let namespace = File::open(&namespace).expect("the daemon has a network namespace");
         // A thread of its own: it does not come back, and the socket stays where it was made.
         let listening = std::thread::spawn(move || {
@@ -137,10 +195,10 @@ impl DockerDaemon {
         self.folder.as_ref().expect("present until dropped").path()
     }
 
-    fn wait_until_it_listens(&mut self) {
+    fn wait_until_it_listens(&self) {
         let deadline = Instant::now() + START_LIMIT;
         while std::os::unix::net::UnixStream::connect(self.socket()).is_err() {
-            let ended = self.process.try_wait().expect("it is our child");
+            let ended = self.process.lock().expect("not poisoned").try_wait().expect("it is our child");
             assert!(
                 ended.is_none() && Instant::now() < deadline,
                 "dockerd does not listen ({ended:?}; the tests need root). Its log:\n{}",
@@ -160,7 +218,9 @@ impl Drop for DockerDaemon {
     fn drop(&mut self) {
         drop(self.lifeline.take());
         // Returns when the last process of the namespace is gone.
-        let _ = self.process.wait();
+        if let Ok(process) = self.process.get_mut() {
+            let _ = process.wait();
+        }
         if let Some(folder) = self.folder.take() {
             remains::remove(folder.keep());
         }
@@ -168,7 +228,7 @@ impl Drop for DockerDaemon {
 }
 
 /// Everything in one folder, and gVisor.
-fn config(folder: &Path, runsc: Option<&Path>) -> serde_json::Value {
+fn config(folder: &Path, options: DaemonOptions, runsc: &Path) -> serde_json::Value {
     let inside = |name: &str| -> PathBuf { folder.join(name) };
     let mut config = serde_json::json!({
         "data-root": inside("data"),
@@ -179,8 +239,19 @@ fn config(folder: &Path, runsc: Option<&Path>) -> serde_json::Value {
         "exec-opts": ["native.cgroupdriver=cgroupfs"],
         "log-driver": "none",
         "bridge": "none",
+        "live-restore": options.live_restore,
     });
-    if let Some(runsc) = runsc {
+    if options.tls {
+        let certificates = inside(CERTIFICATES);
+        config["hosts"] = serde_json::json!([config["hosts"][0], format!("tcp://{}", remote::TLS_ADDRESS)]);
+        config["tlsverify"] = serde_json::json!(true);
+        for (name, file) in
+            [("tlscacert", "ca.pem"), ("tlscert", "server-cert.pem"), ("tlskey", "server-key.pem")]
+        {
+            config[name] = serde_json::json!(certificates.join(file));
+        }
+    }
+    if options.runsc {
         // systrap runs anywhere. `--network=host` is the container's own network namespace here, not
         // the host's: without it runsc of 2024 refuses to start on new kernels, because it takes that
         // namespace for the root one.

@@ -4,12 +4,13 @@ mod daemon;
 mod image;
 mod programs;
 mod remains;
+mod remote;
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-pub use daemon::DockerDaemon;
+pub use daemon::{DaemonOptions, DockerDaemon};
 pub use image::TEST_IMAGE;
 
 /// Where the daemon listens that a run of the suites has started for all its tests, and the folder
@@ -41,12 +42,17 @@ impl TestDocker {
 
     /// One that nobody else uses.
     pub fn own() -> Self {
-        Self::with(DockerDaemon::start())
+        Self::own_with(DaemonOptions::default())
     }
 
     /// One that nobody else uses, and that does not know gVisor.
     pub fn own_without_runsc() -> Self {
-        Self::with(DockerDaemon::start_without_runsc())
+        Self::own_with(DaemonOptions { runsc: false, ..DaemonOptions::default() })
+    }
+
+    /// Its daemon. Only of one that nobody else uses.
+    pub fn daemon(&self) -> &DockerDaemon {
+        self.own.as_ref().expect("a daemon of this test's own")
     }
 
     /// Makes the image where it is not made yet. For tests that go into a network namespace of their own, where
@@ -55,20 +61,27 @@ impl TestDocker {
         image::archive();
     }
 
+    /// The archive of the image's root, for whoever can do without Docker. Made where it is not made yet.
+    pub fn image_archive() -> PathBuf {
+        image::archive()
+    }
+
     /// One that nobody else uses, in the network namespace of the calling thread, which must be one of the
     /// test's own.
     pub fn own_in_this_network() -> Self {
-        Self::with(DockerDaemon::start_in_this_network())
+        Self::own_with(DaemonOptions { own_network: false, ..DaemonOptions::default() })
     }
 
-    fn with(daemon: DockerDaemon) -> Self {
+    /// One that nobody else uses, started so.
+    pub fn own_with(options: DaemonOptions) -> Self {
+        let daemon = DockerDaemon::start(options);
         image::import(&daemon.address());
         Self { address: daemon.address(), shared: daemon.shared_folder(), own: Some(daemon) }
     }
 
     /// One that nobody else uses, and that has no image at all.
     pub fn without_images() -> Self {
-        let daemon = DockerDaemon::start();
+        let daemon = DockerDaemon::start(DaemonOptions::default());
         Self { address: daemon.address(), shared: daemon.shared_folder(), own: Some(daemon) }
     }
 
@@ -85,12 +98,18 @@ impl TestDocker {
     /// Listens where the daemon finds it on its loopback interface, which is not the host's. Only of one
     /// that nobody else uses.
     pub fn listen_inside(&self) -> std::net::TcpListener {
-        self.own.as_ref().expect("a daemon of this test's own").listen_inside()
+        self.daemon().listen_inside()
     }
 
     /// As `DOCKER_HOST` has it.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The same by TCP on loopback, for as long as this process lives.
+    pub fn address_by_tcp(&self) -> String {
+        let socket = self.address.strip_prefix("unix://").expect("it listens on a socket");
+        remote::forward(socket.into())
     }
 
     /// A folder of which the daemon sees what is mounted there.
