@@ -226,6 +226,15 @@ impl Tree {
         true
     }
 
+    /// Undoes a SIGSTOP. While somebody uses the supervisor's number, the next time will do.
+    pub(super) fn let_supervisor_go_on(&self) {
+        if let Ok(supervisor) = self.supervisor.try_lock()
+            && let Some(pid) = *supervisor
+        {
+            let _ = rustix::process::kill_process(pid, Signal::CONT);
+        }
+    }
+
     async fn blocking(self: &Arc<Self>, work: impl FnOnce(Pid) -> u32 + Send + 'static) -> u32 {
         let tree = self.clone();
         let done = tokio::task::spawn_blocking(move || {

@@ -184,7 +184,7 @@ impl Living {
         pid: i32,
         exited: watch::Sender<Option<Status>>,
     ) {
-        while let Some(report) = read_report(&mut incoming).await {
+        while let Some(report) = next_report(tree, &mut incoming).await {
             match report {
                 Report::Exited { status, peak_kib } => {
                     let status = Status::from_wait(status);
@@ -250,6 +250,24 @@ fn readable_pipe() -> Result<(pipe::Receiver, OwnedFd), Errno> {
     let read = pipe::Receiver::from_owned_fd_unchecked(read)
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     Ok((read, write))
+}
+
+/// The next report, also of a supervisor that was stopped: whoever is root in the sandbox can do that, and
+/// nobody would hear of the command's end. To see it would take a handler for signals of all children, so
+/// it is told to go on now and then.
+async fn next_report(tree: &Tree, incoming: &mut pipe::Receiver) -> Option<Report> {
+    const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+    let report = read_report(incoming);
+    tokio::pin!(report);
+    let mut pause = Duration::from_millis(500);
+    loop {
+        tokio::select! {
+            report = &mut report => return report,
+            () = tokio::time::sleep(pause) => tree.let_supervisor_go_on(),
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
 }
 
 /// `None` when the supervisor is gone.

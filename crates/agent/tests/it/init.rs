@@ -83,6 +83,16 @@ async fn an_agent_that_was_stopped_goes_on() {
     assert_eq!(binary.agent_pid(), Some(agent), "it is the same");
 }
 
+/// Neither can a command keep its own end from being told.
+#[tokio::test]
+async fn a_command_that_stops_its_parent_is_answered() {
+    let binary = Binary::start(BinaryOptions::default()).await;
+    let mut client = binary.client().await;
+    let answer = tokio::time::timeout(Duration::from_secs(5), client.sh("kill -STOP $PPID; echo done"));
+    assert_eq!(answer.await.expect("is answered"), "done");
+    assert_eq!(client.sh("echo alive").await, "alive");
+}
+
 /// Whoever waited for them is gone: nobody else would end them, or ever count their time.
 #[tokio::test]
 async fn commands_of_an_agent_that_died_are_ended() {
