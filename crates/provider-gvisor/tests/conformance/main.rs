@@ -82,7 +82,8 @@ mod on_volumes {
         subject
     }
 
-    emergent_provider::conformance_tests!(crate::on_volumes::subject; lifecycle, files, transfer, snapshots, usage);
+    emergent_provider::conformance_tests!(crate::on_volumes::subject; lifecycle, snapshots, usage);
+    emergent_provider::conformance_tests_together!(crate::on_volumes::subject; files, transfer);
     emergent_provider::conformance_checks!(limits, crate::on_volumes::subject;
         memory_beyond_the_limit_kills_the_process_only,
         memory_on_tmpfs_counts);
@@ -91,5 +92,6 @@ mod on_volumes {
         background_processes_outlive_the_connection);
 }
 
-emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, edit, search, git, output, watch,
-    terminal, tunnel, transfer, streams, stdio, snapshots, limits, usage, isolation);
+emergent_provider::conformance_tests!(crate::subject; lifecycle, streams, snapshots, limits, usage, isolation);
+emergent_provider::conformance_tests_together!(crate::subject; exec, files, edit, search, git, output, watch,
+    terminal, tunnel, transfer, stdio);

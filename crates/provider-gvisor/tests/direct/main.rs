@@ -81,5 +81,6 @@ async fn subject() -> Subject {
     subject
 }
 
-emergent_provider::conformance_tests!(crate::subject; lifecycle, exec, files, edit, search, git, output, watch,
-    terminal, tunnel, transfer, streams, stdio, snapshots, limits, usage, isolation);
+emergent_provider::conformance_tests!(crate::subject; lifecycle, streams, snapshots, limits, usage, isolation);
+emergent_provider::conformance_tests_together!(crate::subject; exec, files, edit, search, git, output, watch,
+    terminal, tunnel, transfer, stdio);

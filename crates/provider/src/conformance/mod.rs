@@ -31,13 +31,22 @@ pub mod tunnel;
 pub mod usage;
 pub mod watch;
 
-pub use subject::{Subject, TestSandbox};
+pub use subject::{Check, Subject, TestSandbox};
 
 /// Turns the checks of the named parts into tests of the calling crate.
 #[macro_export]
 macro_rules! conformance_tests {
     ($subject:path; $($part:ident),+ $(,)?) => {
-        $($crate::conformance_part!($part, $subject);)+
+        $($crate::conformance_part!($part, conformance_checks, $subject);)+
+    };
+}
+
+/// The same, with one test for each part: its checks run one after the other and share a sandbox where they
+/// ask for any. For tools, and for providers whose sandboxes take longer to make than a check takes.
+#[macro_export]
+macro_rules! conformance_tests_together {
+    ($subject:path; $($part:ident),+ $(,)?) => {
+        $($crate::conformance_part!($part, conformance_checks_together, $subject);)+
     };
 }
 
@@ -46,8 +55,8 @@ macro_rules! conformance_tests {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_part {
-    (lifecycle, $subject:path) => {
-        $crate::conformance_checks!(lifecycle, $subject;
+    (lifecycle, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(lifecycle, $subject;
             a_created_sandbox_answers,
             create_is_idempotent,
             stop_and_resume_keep_what_they_promise,
@@ -63,8 +72,8 @@ macro_rules! conformance_part {
             a_cancelled_create_can_be_destroyed,
             capabilities_are_true_of_the_sandbox);
     };
-    (exec, $subject:path) => {
-        $crate::conformance_checks!(exec, $subject;
+    (exec, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(exec, $subject;
             output_and_exit_code,
             environment_and_workdir,
             arguments_are_data,
@@ -79,8 +88,8 @@ macro_rules! conformance_part {
             bad_requests_are_refused_and_run_nothing,
             many_commands_at_once);
     };
-    (files, $subject:path) => {
-        $crate::conformance_checks!(files, $subject;
+    (files, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(files, $subject;
             written_content_is_read_back,
             pages_go_on_where_they_ended,
             a_folder_is_listed,
@@ -90,8 +99,8 @@ macro_rules! conformance_part {
             special_files_do_not_hang,
             an_overwrite_keeps_the_mode);
     };
-    (edit, $subject:path) => {
-        $crate::conformance_checks!(edit, $subject;
+    (edit, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(edit, $subject;
             a_string_is_replaced,
             what_is_not_there_once_is_refused,
             line_ends_and_marks_are_kept,
@@ -101,8 +110,8 @@ macro_rules! conformance_part {
             fuzzy_only_when_asked_for,
             concurrent_edits_all_happen);
     };
-    (search, $subject:path) => {
-        $crate::conformance_checks!(search, $subject;
+    (search, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(search, $subject;
             globs_find_the_newest_first,
             globs_leave_out_what_is_ignored_or_hidden,
             greps_find_lines_in_order,
@@ -113,46 +122,46 @@ macro_rules! conformance_part {
             answers_show_plain_paths,
             bad_searches_are_refused);
     };
-    (git, $subject:path) => {
-        $crate::conformance_checks!(git, $subject;
+    (git, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(git, $subject;
             what_is_named_is_committed,
             differences_are_shown,
             a_file_with_conflicts_is_told_once,
             branches_are_switched);
     };
-    (output, $subject:path) => {
-        $crate::conformance_checks!(output, $subject;
+    (output, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(output, $subject;
             long_output_is_kept_whole,
             short_output_is_in_no_file,
             characters_are_not_cut,
             accounts_cannot_spoil_output_files);
     };
-    (watch, $subject:path) => {
-        $crate::conformance_checks!(watch, $subject;
+    (watch, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(watch, $subject;
             changes_by_commands_are_seen,
             changes_by_tools_are_one_each,
             paths_of_changes_are_plain,
             a_single_file_is_watched);
     };
-    (terminal, $subject:path) => {
-        $crate::conformance_checks!(terminal, $subject;
+    (terminal, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(terminal, $subject;
             a_terminal_has_a_size,
             keys_are_typed,
             a_closed_terminal_ends_its_program);
     };
-    (tunnel, $subject:path) => {
-        $crate::conformance_checks!(tunnel, $subject;
+    (tunnel, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(tunnel, $subject;
             a_port_is_reached,
             a_closed_port_is_told,
             a_service_is_reached);
     };
-    (transfer, $subject:path) => {
-        $crate::conformance_checks!(transfer, $subject;
+    (transfer, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(transfer, $subject;
             a_large_file_goes_in_and_out,
             a_broken_upload_leaves_nothing);
     };
-    (streams, $subject:path) => {
-        $crate::conformance_checks!(streams, $subject;
+    (streams, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(streams, $subject;
             stalled_readers_do_not_stall_others,
             a_flood_of_output_leaves_other_calls_alone,
             a_lost_stream_is_dialled_again,
@@ -161,8 +170,8 @@ macro_rules! conformance_part {
             nothing_is_served_before_the_greeting,
             an_unknown_generation_is_refused);
     };
-    (snapshots, $subject:path) => {
-        $crate::conformance_checks!(snapshots, $subject;
+    (snapshots, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(snapshots, $subject;
             a_running_sandbox_is_copied_and_goes_on,
             a_stopped_sandbox_is_copied,
             a_restored_sandbox_is_another_one,
@@ -178,8 +187,8 @@ macro_rules! conformance_part {
             a_cancelled_restore_can_be_destroyed,
             a_deletion_and_a_restore_do_not_disturb_each_other);
     };
-    (stdio, $subject:path) => {
-        $crate::conformance_checks!(stdio, $subject;
+    (stdio, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(stdio, $subject;
             requests_are_answered_one_by_one,
             bytes_are_not_changed,
             words_and_variables_are_data,
@@ -188,8 +197,8 @@ macro_rules! conformance_part {
             a_dropped_program_is_ended_with_its_children,
             what_cannot_be_started_is_told);
     };
-    (limits, $subject:path) => {
-        $crate::conformance_checks!(limits, $subject;
+    (limits, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(limits, $subject;
             memory_beyond_the_limit_kills_the_process_only,
             an_oom_kill_is_told_of_the_call_that_it_hit,
             memory_on_tmpfs_counts,
@@ -201,15 +210,15 @@ macro_rules! conformance_part {
             cpu_time_is_throttled,
             limits_can_be_adjusted);
     };
-    (usage, $subject:path) => {
-        $crate::conformance_checks!(usage, $subject;
+    (usage, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(usage, $subject;
             a_busy_loop_takes_processor_time,
             an_allocation_takes_memory,
             what_is_written_takes_room,
             a_stopped_sandbox_uses_nothing);
     };
-    (isolation, $subject:path) => {
-        $crate::conformance_checks!(isolation, $subject;
+    (isolation, $turn_into:ident, $subject:path) => {
+        $crate::$turn_into!(isolation, $subject;
             the_host_is_not_visible,
             namespaces_are_its_own,
             privileges_are_few,
@@ -232,6 +241,19 @@ macro_rules! conformance_checks {
                     });
                 }
             )+
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_checks_together {
+    ($part:ident, $subject:path; $($check:ident),+ $(,)?) => {
+        #[test]
+        fn $part() {
+            $crate::conformance::Subject::run_together(|| $subject(), vec![
+                $((stringify!($check), |subject| Box::pin($crate::conformance::$part::$check(subject)))),+
+            ]);
         }
     };
 }
@@ -261,7 +283,7 @@ mod tests {
             ("usage", include_str!("usage.rs")),
             ("isolation", include_str!("isolation.rs")),
         ] {
-            let start = listing.find(&format!("conformance_checks!({part}, $subject;")).unwrap();
+            let start = listing.find(&format!("$turn_into!({part}, $subject;")).unwrap();
             let end = start + listing[start..].find(");").unwrap();
             let mut listed: Vec<_> = listing[start..end].split([';', ',']).skip(2).map(str::trim).collect();
             let mut written: Vec<_> = source

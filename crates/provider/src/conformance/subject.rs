@@ -31,11 +31,27 @@ pub struct Subject {
     /// Where each sandbox has a folder of its own, named after its id, with its disk and everything else that it
     /// takes on the host's disks; `None` where its disk is not of the asked size.
     pub folders: Option<PathBuf>,
+    reused: Mutex<Reused>,
     created: Mutex<Vec<WorkspaceId>>,
     copied: Mutex<Vec<SnapshotId>>,
     // Kept so that folders and daemons of the test live as long as the subject.
     _keep: Box<dyn std::any::Any + Send + Sync>,
 }
+
+/// The sandbox that the checks of a part share.
+enum Reused {
+    /// Every check makes its own.
+    Never,
+    /// The next one that is made is kept.
+    NotYet,
+    /// It waits for the next check.
+    Waiting(SandboxSpec, Sandbox),
+    /// The running check has it; more than one it makes itself.
+    Taken(SandboxSpec, Sandbox),
+}
+
+/// One check of a part.
+pub type Check = for<'a> fn(&'a Subject) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// Keys of test sandboxes derive from this.
 const SECRET: &[u8] = b"conformance";
@@ -57,6 +73,7 @@ impl Subject {
             },
             one_account: false,
             folders: None,
+            reused: Mutex::new(Reused::Never),
             created: Mutex::new(Vec::new()),
             copied: Mutex::new(Vec::new()),
             _keep: Box::new(keep),
@@ -72,23 +89,65 @@ impl Subject {
         S: Future<Output = F>,
         F: Into<Self>,
     {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .expect("a runtime starts");
-        runtime.block_on(async {
+        runtime().block_on(async {
             let subject: Self = make().await.into();
             let outcome = futures::FutureExt::catch_unwind(AssertUnwindSafe(check(&subject))).await;
             subject.remove_all().await;
             if let Err(panic) = outcome {
                 std::panic::resume_unwind(panic);
             }
-            let left = subject.provider.list().await.expect("list works");
-            assert!(left.is_empty(), "left behind: {left:?}");
-            let left = subject.provider.list_snapshots().await.expect("list_snapshots works");
-            assert!(left.is_empty(), "left behind: {left:?}");
+            subject.assert_nothing_is_left().await;
         });
+    }
+
+    /// Runs checks one after the other, in one sandbox where that is all they need. One that fails does not keep
+    /// the others from running, and spoils no sandbox for them.
+    pub fn run_together<S, F>(make: impl FnOnce() -> S, checks: Vec<(&'static str, Check)>)
+    where
+        S: Future<Output = F>,
+        F: Into<Self>,
+    {
+        runtime().block_on(async {
+            let subject: Self = make().await.into();
+            subject.set_reused(Reused::NotYet);
+            let mut failed = Vec::new();
+            for (name, check) in checks {
+                eprintln!("check {name}");
+                let outcome = futures::FutureExt::catch_unwind(AssertUnwindSafe(check(&subject))).await;
+                if outcome.is_err() {
+                    failed.push(name);
+                }
+                subject.tidy_reused(outcome.is_ok()).await;
+            }
+            subject.remove_all().await;
+            assert!(failed.is_empty(), "checks that failed: {failed:?}");
+            subject.assert_nothing_is_left().await;
+        });
+    }
+
+    async fn assert_nothing_is_left(&self) {
+        let left = self.provider.list().await.expect("list works");
+        assert!(left.is_empty(), "left behind: {left:?}");
+        let left = self.provider.list_snapshots().await.expect("list_snapshots works");
+        assert!(left.is_empty(), "left behind: {left:?}");
+    }
+
+    fn set_reused(&self, reused: Reused) {
+        *self.reused.lock().expect("not poisoned") = reused;
+    }
+
+    /// Makes the shared sandbox what a new one is for the next check, as far as tools can tell. Where that does
+    /// not work, or a check failed in it, the next one gets another.
+    async fn tidy_reused(&self, usable: bool) {
+        let reused = std::mem::replace(&mut *self.reused.lock().expect("not poisoned"), Reused::NotYet);
+        let Reused::Taken(spec, sandbox) = reused else { return self.set_reused(reused) };
+        let command = CommandSpec::shell("find . /tmp -mindepth 1 -delete 2>&1; ls -A");
+        let emptied = self.client(&spec).exec(&command, ExecOptions::default()).await;
+        let is_empty =
+            emptied.is_ok_and(|outcome| outcome.exit.code == 0 && outcome.stdout.to_text().is_empty());
+        if usable && is_empty {
+            self.set_reused(Reused::Waiting(spec, sandbox));
+        }
     }
 
     /// As whoever owns it does: what fails for the moment is tried again.
@@ -163,7 +222,28 @@ impl Subject {
 
     /// A running sandbox whose agent has answered.
     pub async fn sandbox(&self) -> TestSandbox {
-        self.sandbox_with(self.spec()).await
+        let waiting = {
+            let mut reused = self.reused.lock().expect("not poisoned");
+            match std::mem::replace(&mut *reused, Reused::Never) {
+                Reused::Waiting(spec, sandbox) => {
+                    *reused = Reused::Taken(spec.clone(), sandbox.clone());
+                    Some((spec, sandbox))
+                }
+                other => {
+                    *reused = other;
+                    None
+                }
+            }
+        };
+        if let Some((spec, sandbox)) = waiting {
+            return self.answering(spec, sandbox).await;
+        }
+        let made = self.sandbox_with(self.spec()).await;
+        let mut reused = self.reused.lock().expect("not poisoned");
+        if matches!(*reused, Reused::NotYet) {
+            *reused = Reused::Taken(made.spec.clone(), made.sandbox.clone());
+        }
+        made
     }
 
     /// A running sandbox made to a specification.
@@ -209,6 +289,14 @@ impl Subject {
         let greeting = Greeting { key, environment: Default::default(), deadline_unix_ms: 0 };
         AgentClient::new(dialer, greeting)
     }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime starts")
 }
 
 struct ProviderDialer {
