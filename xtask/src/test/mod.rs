@@ -47,6 +47,9 @@ pub(crate) struct Options {
     /// Let suites that repeat themselves (soak, chaos, properties) repeat ten times as often
     #[arg(long)]
     long: bool,
+    /// Compile the tests and install what they need; run none
+    #[arg(long, conflicts_with = "long")]
+    build_only: bool,
 }
 
 pub(crate) fn run(repository: &Repository, options: &Options) -> Result<bool> {
@@ -63,6 +66,9 @@ pub(crate) fn run(repository: &Repository, options: &Options) -> Result<bool> {
 
     ensure_nextest(repository)?;
     let readiness = build_and_make_ready(repository, &selected)?;
+    if options.build_only {
+        return Ok(true);
+    }
 
     let mut rows = Vec::new();
     for (tier, readiness) in selected.iter().zip(readiness) {
