@@ -161,7 +161,7 @@ impl Living {
     ) {
         let key = self.next.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(key, tree.clone());
-        if let Some(first) = read_report(&mut incoming).await {
+        if let Some(first) = next_report(&tree, &mut incoming).await {
             if let Report::Started { pid } = first {
                 tree.note_started(pid);
             }
