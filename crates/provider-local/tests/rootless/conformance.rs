@@ -22,7 +22,9 @@ pub(crate) async fn subject() -> Subject {
     subject
 }
 
-emergent_provider::conformance_tests!(crate::conformance::subject; lifecycle, exec, files, edit, search, git, output, watch, terminal, tunnel, transfer, streams, stdio, usage);
+emergent_provider::conformance_tests!(crate::conformance::subject; lifecycle, streams, usage);
+emergent_provider::conformance_tests_together!(crate::conformance::subject; exec, files, edit, search, git, output,
+    watch, terminal, tunnel, transfer, stdio);
 // Of the limits, those that hold without control groups and a disk of one's own.
 emergent_provider::conformance_checks!(limits, crate::conformance::subject;
     memory_on_tmpfs_counts, a_fork_bomb_stays_inside, limits_can_be_adjusted);
