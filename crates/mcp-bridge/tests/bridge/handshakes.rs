@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use emergent_mcp_hosting::{Bridge, CallError, EndReason, Era, EraChoice, HandshakeError, Options};
+use emergent_mcp_bridge::{Bridge, CallError, EndReason, Era, EraChoice, HandshakeError, Options};
 use serde_json::json;
 
 use crate::support::{

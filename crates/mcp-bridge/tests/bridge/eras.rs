@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use emergent_mcp_hosting::{CallError, Incoming, Options};
+use emergent_mcp_bridge::{CallError, Incoming, Options};
 use serde_json::{Value, json};
 
 use crate::support::{call, introduce, legacy, modern, modern_call, next, next_notice, nothing, raw, value};

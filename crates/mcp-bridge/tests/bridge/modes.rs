@@ -1,4 +1,4 @@
-use emergent_mcp_hosting::{ConnectError, Declaration, Incoming, Mode, Options};
+use emergent_mcp_bridge::{ConnectError, Declaration, Incoming, Mode, Options};
 use serde_json::json;
 
 use crate::support::{call, legacy, modern, next, next_notice, nothing, pipes, raw, value};
@@ -29,7 +29,7 @@ async fn a_shared_server_is_refused_what_nobody_can_answer() {
 #[tokio::test]
 async fn a_dedicated_server_asks_its_client() {
     let (io, mut fake) = pipes(1 << 16);
-    let (handle, ended) = emergent_mcp_hosting::Bridge::start(dedicated(), io);
+    let (handle, ended) = emergent_mcp_bridge::Bridge::start(dedicated(), io);
     let probe = fake.expect("server/discover").await;
     fake.say(&format!(r#"{{"id":{},"error":{{"code":-32601,"message":""}}}}"#, probe["id"])).await;
     let hello = fake.initialize().await;

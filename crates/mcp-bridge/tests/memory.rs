@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use emergent_mcp_hosting::{Bridge, EraChoice, Options, RawJson, ServerIo};
+use emergent_mcp_bridge::{Bridge, EraChoice, Options, RawJson, ServerIo};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 /// The most memory that this process ever had, in KiB.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use emergent_mcp_hosting::{CallError, Client, Options};
+use emergent_mcp_bridge::{CallError, Client, Options};
 use serde_json::json;
 
 use crate::support::{call, legacy, modern_call, nothing, raw, value};

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use emergent_mcp_hosting::{Bridge, CallError, EndReason, Exit, Options, Phase};
+use emergent_mcp_bridge::{Bridge, CallError, EndReason, Exit, Options, Phase};
 use serde_json::json;
 
 use crate::support::{call, introduce, legacy, modern_call, next_notice, nothing, pipes, plain, value};

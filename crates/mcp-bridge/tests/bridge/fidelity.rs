@@ -1,4 +1,4 @@
-use emergent_mcp_hosting::{Options, Reply};
+use emergent_mcp_bridge::{Options, Reply};
 
 use crate::support::{call, legacy, modern, raw};
 

@@ -1,4 +1,4 @@
-use emergent_mcp_hosting::{Client, Incoming, Options};
+use emergent_mcp_bridge::{Client, Incoming, Options};
 use serde_json::{Value, json};
 
 use crate::support::{Fake, call, introduce, legacy, modern_call, next, next_notice, nothing, raw, value};

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use emergent_mcp_hosting::{CallError, Options};
+use emergent_mcp_bridge::{CallError, Options};
 use serde_json::json;
 
 use crate::support::{call, legacy, value};

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use emergent_mcp_hosting::{CallError, Options};
+use emergent_mcp_bridge::{CallError, Options};
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 
@@ -88,5 +88,5 @@ async fn a_last_line_without_an_end_counts() {
 }
 
 fn plain_probe() -> Options {
-    Options { era: emergent_mcp_hosting::EraChoice::Probe, call_timeout: Duration::from_secs(5), ..plain() }
+    Options { era: emergent_mcp_bridge::EraChoice::Probe, call_timeout: Duration::from_secs(5), ..plain() }
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use emergent_mcp_hosting::{Bridge, CallError, Options};
+use emergent_mcp_bridge::{Bridge, CallError, Options};
 use serde_json::json;
 
 use crate::support::{call, introduce, legacy, next_notice, pipes, plain, value};

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use emergent_mcp_hosting::{Bridge, Options, RawJson};
+use emergent_mcp_bridge::{Bridge, Options, RawJson};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -113,7 +113,7 @@ async fn ids_and_tokens_keep_their_type_and_spelling() {
         let answer = asked.await.unwrap();
         assert_eq!(answer.as_str(), format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
         let notice = match crate::support::next(&client).await {
-            emergent_mcp_hosting::Incoming::Notification { about: Some(_), message } => message,
+            emergent_mcp_bridge::Incoming::Notification { about: Some(_), message } => message,
             other => panic!("{other:?}"),
         };
         assert!(notice.as_str().contains(&format!(r#""progressToken":{id},"#)), "{}", notice.as_str());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use emergent_mcp_hosting::{Bridge, Client, Ended, EraChoice, Handle, Incoming, Options, RawJson, ServerIo};
+use emergent_mcp_bridge::{Bridge, Client, Ended, EraChoice, Handle, Incoming, Options, RawJson, ServerIo};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines};
