@@ -1,0 +1,53 @@
+//! Hosted MCP servers: registered, supervised, and bridged to whoever may use them.
+//!
+//! ```text
+//!   api ─► Handle ──┬─ register, update, delete, restart ─► one supervisor task a server
+//!                   │                                        │ starts, restarts, backs off, asks how it is
+//!                   │                                        ▼
+//!                   ├─ call, bridge ──► Bridge ──streams── program ── in a sandbox of `workspaces`
+//!                   ├─ dedicated ─────► a Bridge and a program for one client alone
+//!                   ├─ dial ──────────► the port of a server that speaks HTTP itself
+//!                   └─ logs ──────────► the last lines of stderr
+//! ```
+//!
+//! The happy path: a registration is written down with the row of its sandbox, in one transaction; the
+//! sandbox is made like any workspace, but is nobody's and never expires. Its supervisor starts the program
+//! over the agent's stream, lets a [`Bridge`](emergent_mcp_bridge::Bridge) shake hands with it, and hands the
+//! bridge to whoever calls.
+//!
+//! The failures: a program that ends is started again, as its restart policy says and as
+//! [`supervision`] decides; its bridge stays, so that clients notice no more than the calls that were open.
+//! One that does not answer is marked and left alone. A start of the control plane starts all of them at
+//! once; none waits for another.
+
+mod attempt;
+mod calls;
+mod crash;
+mod dedicated;
+mod error;
+mod handle;
+mod logs;
+mod options;
+mod process;
+mod registration;
+mod registry;
+mod sandbox;
+mod service;
+mod supervision;
+mod supervisor;
+mod tools;
+mod update;
+mod view;
+
+pub use crash::Crash;
+pub use dedicated::Dedicated;
+pub use emergent_provider::VolumeMount;
+pub use error::{CallFailure, HostingError};
+pub use handle::Handle;
+pub use logs::{Follower, LogLine, LogPage, LogStream};
+pub use options::Options;
+pub use registration::{LimitsRequest, Problem, Problems, Registration, VolumeRequest};
+pub use service::{Service, StartError};
+pub use tools::ToolFilter;
+pub use update::Update;
+pub use view::{BridgeState, ServerView};
