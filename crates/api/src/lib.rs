@@ -34,6 +34,7 @@ mod guest;
 mod health;
 mod hosts;
 mod limits;
+mod mcp;
 mod metrics;
 mod observe;
 mod openapi;

@@ -13,7 +13,7 @@ use crate::errors::ApiError;
 use crate::openapi::Frame;
 use crate::state::ApiState;
 use crate::{
-    alerts, audit, auth, events, files, health, hosts, metrics, observe, openapi, processes, providers,
+    alerts, audit, auth, events, files, health, hosts, mcp, metrics, observe, openapi, processes, providers,
     snapshots, tokens, warm_pool, workspaces,
 };
 
@@ -59,6 +59,11 @@ fn all() -> OpenApiRouter<ApiState> {
         .routes(routes!(processes::list::list))
         .routes(routes!(processes::get::get, processes::signal::signal))
         .routes(routes!(processes::follow::follow))
+        .routes(routes!(mcp::list::list, mcp::register::register))
+        .routes(routes!(mcp::get::get, mcp::update::update, mcp::delete::delete))
+        .routes(routes!(mcp::restart::restart))
+        .routes(routes!(mcp::logs::logs))
+        .routes(routes!(mcp::call::call))
 }
 
 /// Everything, with its description.

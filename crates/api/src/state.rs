@@ -26,6 +26,7 @@ pub(crate) struct ApiState {
 struct Inner {
     store: Arc<dyn Store>,
     workspaces: Option<Handle>,
+    mcp_servers: Option<emergent_mcp_hosting::Handle>,
     tokens: TokenDirectory,
     revocations: Mutex<()>,
     audit: Audit,
@@ -39,10 +40,11 @@ struct Inner {
 }
 
 impl ApiState {
-    /// `workspaces` is `None` where they are switched off; `listening` is the real address.
+    /// `workspaces` and `mcp_servers` are `None` where they are switched off; `listening` is the real address.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         workspaces: Option<Handle>,
+        mcp_servers: Option<emergent_mcp_hosting::Handle>,
         listening: SocketAddr,
         options: &Options,
     ) -> Self {
@@ -51,6 +53,7 @@ impl ApiState {
                 tokens: TokenDirectory::new(Arc::clone(&store)),
                 store,
                 workspaces,
+                mcp_servers,
                 revocations: Mutex::new(()),
                 audit: Audit::default(),
                 hosts: HostList::new(listening, options.allowed_hosts.clone()),
@@ -70,6 +73,10 @@ impl ApiState {
 
     pub(crate) fn workspaces(&self) -> Option<&Handle> {
         self.inner.workspaces.as_ref()
+    }
+
+    pub(crate) fn mcp_servers(&self) -> Option<&emergent_mcp_hosting::Handle> {
+        self.inner.mcp_servers.as_ref()
     }
 
     pub(crate) fn tokens(&self) -> &TokenDirectory {

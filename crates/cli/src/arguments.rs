@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::events::Follow;
 use crate::image::ImageCommand;
+use crate::mcp::McpCommand;
 use crate::snapshot::SnapshotCommand;
 use crate::token::TokenCommand;
 use crate::warm_pool::WarmPoolArguments;
@@ -17,7 +18,7 @@ Exit codes:
   0  done
   1  failed
   2  wrong usage
-  3  there is no such workspace
+  3  there is no such workspace or MCP server
   4  not allowed (token missing, unknown or not enough)
   5  the server cannot be reached
   6  not now: a limit is reached, or nothing is available; try again later
@@ -78,6 +79,11 @@ pub(crate) enum Command {
     Snapshot {
         #[command(subcommand)]
         command: SnapshotCommand,
+    },
+    /// Host MCP servers and call them
+    Mcp {
+        #[command(subcommand)]
+        command: McpCommand,
     },
     /// Show the sandboxes that are made ahead of time, or change how many there are
     WarmPool(WarmPoolArguments),

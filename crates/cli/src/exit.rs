@@ -28,9 +28,16 @@ impl Failure {
             Self::Client(ClientError::Unreachable { .. }) => 5,
             Self::Client(ClientError::Api(ApiFailure { status, code, .. })) => {
                 match (status, code.as_str()) {
-                    (404, "workspace_not_found") => 3,
+                    (404, "workspace_not_found" | "mcp_server_not_found") => 3,
                     (401, _)
-                    | (403, "forbidden" | "forbidden_host" | "forbidden_origin" | "tool_not_allowed") => 4,
+                    | (
+                        403,
+                        "forbidden"
+                        | "forbidden_host"
+                        | "forbidden_origin"
+                        | "tool_not_allowed"
+                        | "mcp_tool_not_allowed",
+                    ) => 4,
                     (429 | 503, _) => 6,
                     _ => 1,
                 }
@@ -74,6 +81,7 @@ mod tests {
         };
         let check = |failure: Failure, expect| assert_eq!(failure.code(), expect, "{failure:?}");
         check(api(404, "workspace_not_found"), 3);
+        check(api(404, "mcp_server_not_found"), 3);
         check(api(404, "file_not_found"), 1);
         check(api(401, "unauthorized"), 4);
         check(api(403, "permission_denied"), 1);

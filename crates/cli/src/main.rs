@@ -12,6 +12,7 @@ mod doctor;
 mod events;
 mod exit;
 mod image;
+mod mcp;
 mod named_value;
 mod output;
 mod private_file;
@@ -57,6 +58,7 @@ fn run(arguments: Arguments, output: Output) -> Result<ExitCode, Failure> {
         Command::Serve(serve) => serve::run(&common, &serve),
         Command::Workspace { command } => workspace::run(&common, command, output),
         Command::Token { command } => token::run(&common, command, output),
+        Command::Mcp { command } => mcp::run(&common, command, output),
         Command::Snapshot { command } => snapshot::run(&common, command, output),
         Command::WarmPool(arguments) => warm_pool::run(&common, &arguments, output),
         Command::Image { command } => image::run(command, &common, output),

@@ -24,6 +24,7 @@ mod events;
 mod files;
 mod follow;
 mod git;
+mod mcp;
 mod metrics;
 mod processes;
 mod requests;
@@ -46,6 +47,10 @@ pub use follow::{EventStream, FollowEvents, ServerEvent};
 pub use git::{
     GitAuthor, GitBranches, GitChange, GitCheckedOut, GitCommit, GitCommitRequest, GitCommitted, GitDiff,
     GitDiffRequest, GitFileDiff, GitLog, GitLogRequest, GitPlace, GitStatus,
+};
+pub use mcp::{
+    DeletedMcpServer, McpAnswer, McpBridge, McpCrash, McpLog, McpLogLine, McpLogStream, McpServer,
+    McpServerList, McpVolume, RegisterMcpServer, RequestedVolume,
 };
 pub use metrics::{CpuMetrics, MetricsSample, SpaceMetrics, WorkspaceMetrics};
 pub use processes::{OutputPage, OutputStream, Process, ProcessList, ProcessWithOutput, SignalledProcess};

@@ -25,6 +25,9 @@ pub struct CreateToken {
     /// The tools of a `session`; all where not said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
+    /// The hosted MCP servers that it may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcp_servers: Option<Vec<String>>,
 }
 
 /// A token, without what makes it one.
@@ -54,6 +57,9 @@ pub struct Token {
     /// The tools of a `session`.
     #[serde(default)]
     pub tools: Option<Vec<String>>,
+    /// The hosted MCP servers that it was granted.
+    #[serde(default)]
+    pub mcp_servers: Option<Vec<String>>,
 }
 
 /// A token that was just made: the only time it is shown.

@@ -1,142 +1,188 @@
+//! What the API works with.
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::Instant;
+use emergent_mcp_bridge as bridge;
+use emergent_store::McpServerRow;
+use emergent_types::{ServerHealth, WorkspaceId};
+use emergent_workspaces::CreateError;
 
-use crate::client::Client;
-use crate::command::Task;
-use crate::era::{Era, Server};
-use crate::error::{CallError, ConnectError};
-use crate::handshake::request;
-use crate::hub::{Job, Patience, Phase, Shared};
-use crate::json::{Kind, Malformed, Message, Outcome, RawJson, quoted};
-use crate::session::{CallNumber, CallState, ClientId, Session, lock};
-use crate::stats::Stats;
-use crate::translate::for_modern_server;
+use crate::attempt;
+use crate::error::HostingError;
+use crate::logs::{Follower, LogPage};
+use crate::registration::{Problem, Problems, Registration};
+use crate::registry::{Context, Order, Server};
+use crate::supervisor::Supervisor;
+use crate::update::{Update, needs_restart};
+use crate::view::ServerView;
 
-/// A bridge, for whoever lets clients in. Cheap to clone.
-#[derive(Debug, Clone)]
+/// What the API works with. Cheap to clone.
+#[derive(Clone)]
 pub struct Handle {
-    shared: Arc<Shared>,
-}
-
-/// What a server answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
-    /// The member `result`, as sent.
-    Result(RawJson),
-    /// The member `error`, as sent.
-    Error(RawJson),
+    pub(crate) context: Arc<Context>,
 }
 
 impl Handle {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    /// Registers a server, makes its sandbox and starts its program. Answers when it is known whether that
+    /// runs, or after a while; a sandbox that cannot be made leaves nothing. Going away does not undo it.
+    pub async fn register(&self, registration: Registration) -> Result<ServerView, HostingError> {
+        let handle = self.clone();
+        let registering = tokio::spawn(async move { handle.register_to_the_end(registration).await });
+        registering.await.unwrap_or(Err(HostingError::ShuttingDown))
     }
 
-    /// Lets a client in. It stays until it is dropped, over restarts of the process.
-    pub fn connect(&self) -> Result<Client, ConnectError> {
-        let hub = &self.shared.hub;
-        let mut sessions = lock(&hub.sessions);
-        if !hub.options.is_shared() && !sessions.is_empty() {
-            return Err(ConnectError::Taken);
+    async fn register_to_the_end(&self, registration: Registration) -> Result<ServerView, HostingError> {
+        self.check_open()?;
+        let new = registration.parse()?;
+        let max = self.context.options.max_servers;
+        if self.context.registry.len() >= max {
+            return Err(HostingError::TooMany(max));
         }
-        let session = Session::new(ClientId(hub.number()), &hub.options);
-        sessions.insert(session.id, session.clone());
-        drop(sessions);
-        Ok(Client::new(self.shared.clone(), session))
-    }
-
-    /// Calls a tool for nobody in particular. `arguments` is an object. `None` for the timeout
-    /// takes the bridge's.
-    pub async fn call_tool(
-        &self,
-        name: &str,
-        arguments: Option<&RawJson>,
-        timeout: Option<Duration>,
-    ) -> Result<Reply, CallError> {
-        let arguments = arguments.map_or("{}", RawJson::as_str);
-        let params = format!(r#""name":{},"arguments":{arguments}"#, quoted(name));
-        self.ask("tools/call", &params, timeout, Task::Forward).await
-    }
-
-    /// Sends a request of the caller's own. `params` is an object.
-    pub async fn request(
-        &self,
-        method: &str,
-        params: &RawJson,
-        timeout: Option<Duration>,
-    ) -> Result<Reply, CallError> {
-        let inside = params.as_str().trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-        let inside = inside.ok_or(Malformed::Shape("params is not an object"))?;
-        self.ask(method, inside, timeout, Task::Forward).await
-    }
-
-    /// Whether the server answers, and how fast. It is asked for a discovery where there is no
-    /// ping. A ping waits for no turn; an error is an answer too.
-    pub async fn ping(&self, timeout: Duration) -> Result<Duration, CallError> {
-        let start = Instant::now();
-        let patience = Patience::new(timeout);
-        let method = match self.shared.ready(&patience).await?.era {
-            Era::Legacy => "ping",
-            Era::Modern => "server/discover",
-        };
-        self.ask(method, "", Some(timeout), Task::Probe).await?;
-        Ok(start.elapsed())
-    }
-
-    /// Waits for the handshake and says what came of it.
-    pub async fn ready(&self, timeout: Duration) -> Result<Arc<Server>, CallError> {
-        self.shared.ready(&Patience::new(timeout)).await
-    }
-
-    /// Where the process is in its life.
-    pub fn phase(&self) -> watch::Receiver<Phase> {
-        self.shared.hub.phase.subscribe()
-    }
-
-    /// What was counted.
-    pub fn stats(&self) -> Stats {
-        self.shared.hub.counters.read()
-    }
-
-    /// How many clients there are.
-    pub fn clients(&self) -> usize {
-        lock(&self.shared.hub.sessions).len()
-    }
-
-    /// Ends the process's task and with it both streams, which asks the server to end. Without a
-    /// process it ends the next one.
-    pub fn close(&self) {
-        self.shared.hub.closing.notify_one();
-    }
-
-    async fn ask(
-        &self,
-        method: &str,
-        params: &str,
-        timeout: Option<Duration>,
-        task: Task,
-    ) -> Result<Reply, CallError> {
-        let hub = &self.shared.hub;
-        let patience = Patience::new(timeout.unwrap_or(hub.options.call_timeout));
-        let server = self.shared.ready(&patience).await?;
-        let number = hub.number();
-        let mut message = Message::read_strictly(request(number, method, params))?;
-        if server.era == Era::Modern {
-            message = for_modern_server(&message, None)?;
+        let created = self.context.workspaces.create(new, true).await;
+        let workspace = created.map_err(|error| match error {
+            CreateError::NameTaken { name } => HostingError::NameTaken(name),
+            error => error.into(),
+        })?;
+        let kept = self.context.workspaces.store().get_mcp_server(workspace.id).await?;
+        let row = kept.ok_or_else(|| HostingError::NotFound(workspace.id.to_string()))?;
+        if attempt::program(&row).is_err() {
+            self.context.workspaces.destroy(row.id).await?;
+            return Err(no_command().into());
         }
-        let state = CallState::new(CallNumber(number));
-        let job = Job { message, task, state, session: None, patience: Some(patience), era: server.era };
-        let mut pending = self.shared.submit(job).await?;
-        let answer = patience.within(&mut pending.answered).await?.map_err(|_| self.shared.ended(true))??;
-        let message = Message::read(answer)?;
-        let member = |span| RawJson::known(message.at(span).to_owned());
-        match &message.kind {
-            Kind::Response { outcome: Outcome::Result(result), .. } => Ok(Reply::Result(member(result))),
-            Kind::Response { outcome: Outcome::Error(error), .. } => Ok(Reply::Error(member(error))),
-            _ => Err(Malformed::Shape("the answer is no response").into()),
-        }
+        let server = self.adopt(row);
+        server.settled(self.context.options.patience).await;
+        self.view(&server).await
     }
+
+    /// Begins to look after a server.
+    pub(crate) fn adopt(&self, row: McpServerRow) -> Arc<Server> {
+        let (server, orders) = Server::new(row, &self.context.options);
+        self.context.registry.insert(server.clone());
+        let supervisor = tokio::spawn(Supervisor::run(self.context.clone(), server.clone(), orders));
+        server.set_supervisor(supervisor.abort_handle());
+        server
+    }
+
+    /// Every server, oldest first.
+    pub async fn list(&self) -> Vec<ServerView> {
+        let mut views = Vec::new();
+        for server in self.context.registry.all() {
+            // One that is being deleted is not there any more.
+            views.extend(self.view(&server).await.ok());
+        }
+        views
+    }
+
+    /// One server, by name or id.
+    pub async fn get(&self, name_or_id: &str) -> Result<ServerView, HostingError> {
+        self.view(&self.server(name_or_id)?).await
+    }
+
+    /// The id and the name of a server, by either.
+    pub fn find(&self, name_or_id: &str) -> Option<(WorkspaceId, String)> {
+        self.context.registry.find(name_or_id).map(|server| (server.id, server.name.clone()))
+    }
+
+    /// Changes a registration. A program that would be started otherwise now is restarted.
+    pub async fn update(&self, name_or_id: &str, update: Update) -> Result<ServerView, HostingError> {
+        self.check_open()?;
+        let server = self.server(name_or_id)?;
+        let before = server.row();
+        let after = update.applied_to(&before)?;
+        if attempt::program(&after).is_err() {
+            return Err(no_command().into());
+        }
+        if !self.context.workspaces.store().update_mcp_server(&after).await? {
+            return Err(HostingError::NotFound(name_or_id.to_owned()));
+        }
+        server.set_row(after.clone());
+        if needs_restart(&before, &after) {
+            // A bridge is made for one way to be run; clients of the old one connect anew.
+            server.set_bridge(None);
+            self.start_over(&server).await;
+        }
+        self.view(&server).await
+    }
+
+    /// Ends the program and starts it again, with everything forgotten that was held against it.
+    pub async fn restart(&self, name_or_id: &str) -> Result<ServerView, HostingError> {
+        self.check_open()?;
+        let server = self.server(name_or_id)?;
+        self.start_over(&server).await;
+        self.view(&server).await
+    }
+
+    async fn start_over(&self, server: &Server) {
+        let options = &self.context.options;
+        server.order(Order::Restart).await;
+        server.settled(options.patience + options.restart_grace).await;
+    }
+
+    /// Ends the program, and removes the sandbox and the registration. Volumes stay, unless they are to go as
+    /// well; one that another sandbox has stays all the same.
+    pub async fn delete(&self, name_or_id: &str, with_volumes: bool) -> Result<(), HostingError> {
+        self.check_open()?;
+        let server = self.server(name_or_id)?;
+        let view = self.view(&server).await?;
+        self.close(&server, self.context.options.restart_grace).await;
+        self.context.workspaces.destroy(server.id).await?;
+        self.context.registry.remove(server.id);
+        if with_volumes {
+            for volume in &view.volumes {
+                let provider = view.workspace.provider;
+                self.context.workspaces.remove_volume(server.id, provider, volume.name()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the program for good.
+    pub(crate) async fn close(&self, server: &Server, grace: Duration) {
+        server.order(Order::Close(grace)).await;
+        server.settled(grace + Duration::from_secs(10)).await;
+    }
+
+    /// The last lines after this one, at most so many.
+    pub fn logs(&self, name_or_id: &str, after: u64, limit: usize) -> Result<LogPage, HostingError> {
+        Ok(self.server(name_or_id)?.logs.page(after, limit))
+    }
+
+    /// What it says from the line after this one on; from now on where there is none.
+    pub fn follow_logs(&self, name_or_id: &str, after: Option<u64>) -> Result<Follower, HostingError> {
+        let logs = &self.server(name_or_id)?.logs;
+        Ok(logs.follow(after.unwrap_or_else(|| logs.newest())))
+    }
+
+    /// How each server is, by name.
+    pub fn healths(&self) -> Vec<(String, ServerHealth)> {
+        let servers = self.context.registry.all();
+        servers.iter().map(|server| (server.name.clone(), server.status.borrow().health())).collect()
+    }
+
+    /// What was counted at each bridge, by name.
+    pub fn bridge_stats(&self) -> Vec<(String, bridge::Stats)> {
+        let servers = self.context.registry.all();
+        servers.iter().filter_map(|server| Some((server.name.clone(), server.bridge()?.stats()))).collect()
+    }
+
+    fn server(&self, name_or_id: &str) -> Result<Arc<Server>, HostingError> {
+        let found = self.context.registry.find(name_or_id);
+        found.ok_or_else(|| HostingError::NotFound(name_or_id.to_owned()))
+    }
+
+    async fn view(&self, server: &Arc<Server>) -> Result<ServerView, HostingError> {
+        let workspace = self.context.workspaces.get(server.id).await;
+        let workspace = workspace.map_err(|_| HostingError::NotFound(server.name.clone()))?;
+        Ok(ServerView::new(server, workspace))
+    }
+
+    fn check_open(&self) -> Result<(), HostingError> {
+        if self.context.is_closing() { Err(HostingError::ShuttingDown) } else { Ok(()) }
+    }
+}
+
+fn no_command() -> Problems {
+    let reason = "is needed: the image names no program of its own, or its provider cannot tell";
+    Problems(vec![Problem { field: "command".to_owned(), reason: reason.to_owned() }])
 }

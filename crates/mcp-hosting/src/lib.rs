@@ -1,65 +1,53 @@
-//! Many MCP clients on one stdio MCP server, for both eras of the protocol.
+//! Hosted MCP servers: registered, supervised, and bridged to whoever may use them.
 //!
 //! ```text
-//!  front (HTTP, later)                this crate                        a process
-//!  ┌────────┐  raw JSON  ┌────────┐  ┌────────────────────────┐        ┌────────┐
-//!  │ client ├───────────►│ Client ├─►│ Bridge: one task       │ stdin  │        │
-//!  └────────┘◄─answers───┤        │  │  ids, tokens, turns,   ├───────►│ server │
-//!  ┌────────┐            └────────┘  │  subscriptions, levels │        │        │
-//!  │ client ├─► Client ─────────────►│                        │◄───────┤        │
-//!  └────────┘                        └───────────┬────────────┘ stdout └────────┘
-//!  POST /call ─► Handle::call_tool ──────────────┘
-//!
-//!  Starting ──handshake──► Ready ──the process ends──► Ended ──restart──► Starting
+//!   api ─► Handle ──┬─ register, update, delete, restart ─► one supervisor task a server
+//!                   │                                        │ starts, restarts, backs off, asks how it is
+//!                   │                                        ▼
+//!                   ├─ call, bridge ──► Bridge ──streams── program ── in a sandbox of `workspaces`
+//!                   ├─ dedicated ─────► a Bridge and a program for one client alone
+//!                   ├─ dial ──────────► the port of a server that speaks HTTP itself
+//!                   └─ logs ──────────► the last lines of stderr
 //! ```
 //!
-//! The happy path: [`Bridge::start`] takes the streams of a process and shakes hands with it, once.
-//! [`Handle::connect`] makes a [`Client`] for each client; its `initialize` and `server/discover` are
-//! answered from what the server said then. Every other request goes to the server under an id of the
-//! bridge's, and its answer back under the client's. What passes through keeps its bytes: only ids,
-//! progress tokens and what the other era requires are changed, in place.
+//! The happy path: a registration is written down with the row of its sandbox, in one transaction; the
+//! sandbox is made like any workspace, but is nobody's and never expires. Its supervisor starts the program
+//! over the agent's stream, lets a [`Bridge`](emergent_mcp_bridge::Bridge) shake hands with it, and hands the
+//! bridge to whoever calls.
 //!
-//! The failures: a line that is no message is skipped, one that is too long is dropped. A call that is
-//! not answered in time is given up, and its late answer is nobody's. When the process ends, every open
-//! call fails at once with the reason and none is repeated; clients stay, [`Ended::restart`] takes the
-//! next process and applies their subscriptions to it.
-//!
-//! What is bounded: lines, bytes that wait for the server, open calls, subscriptions, and each client's
-//! mailbox. Who is over a bound waits, or, where waiting would make others wait, misses something. The
-//! most memory that answers can take is `max_calls` times `max_line_bytes`.
-//!
-//! Who starts processes, drains stderr and serves HTTP sits on top of this.
+//! The failures: a program that ends is started again, as its restart policy says and as
+//! [`supervision`] decides; its bridge stays, so that clients notice no more than the calls that were open.
+//! One that does not answer is marked and left alone. A start of the control plane starts all of them at
+//! once; none waits for another.
 
-mod actor;
-mod bridge;
-mod call;
-mod client;
-mod command;
-mod era;
+mod attempt;
+mod calls;
+mod crash;
+mod dedicated;
 mod error;
-mod framing;
 mod handle;
-mod handshake;
-mod hub;
-mod json;
-mod link;
-mod mailbox;
+mod logs;
 mod options;
-mod rounds;
-mod session;
-mod stats;
-mod translate;
+mod process;
+mod registration;
+mod registry;
+mod sandbox;
+mod service;
+mod supervision;
+mod supervisor;
+mod tools;
+mod update;
+mod view;
 
-pub use bridge::{Bridge, Ended};
-pub use call::Call;
-pub use client::Client;
-pub use era::{Era, Server};
-pub use error::{CallError, ConnectError, EndReason, Exit, HandshakeError};
-pub use handle::{Handle, Reply};
-pub use hub::Phase;
-pub use json::{Malformed, RawJson};
-pub use link::ServerIo;
-pub use mailbox::Incoming;
-pub use options::{Declaration, EraChoice, Mode, Options};
-pub use session::CallNumber;
-pub use stats::Stats;
+pub use crash::Crash;
+pub use dedicated::Dedicated;
+pub use emergent_provider::VolumeMount;
+pub use error::{CallFailure, HostingError};
+pub use handle::Handle;
+pub use logs::{Follower, LogLine, LogPage, LogStream};
+pub use options::Options;
+pub use registration::{LimitsRequest, Problem, Problems, Registration, VolumeRequest};
+pub use service::{Service, StartError};
+pub use tools::ToolFilter;
+pub use update::Update;
+pub use view::{BridgeState, ServerView};

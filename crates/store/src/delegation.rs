@@ -16,10 +16,10 @@ macro_rules! store_by_own_methods {
             use crate::{
                 ApiToken, AttachError, Attachment, AuditCursor, AuditEntry, AuditFilter, AuditFinish,
                 AuditPage, ClaimResumeError, IdempotencyKey, InsertSnapshotError, InsertTokenError,
-                InsertWorkspaceError, Installation, Revocation, SnapshotCursor, SnapshotFilter, SnapshotPage,
-                SnapshotRow, SnapshotStatus, Store, StoreError, TokenCursor, TokenFilter, TokenHash, TokenId,
-                TokenPage, Touch, UpdateWorkspaceError, WorkspaceCursor, WorkspaceFilter, WorkspacePage,
-                WorkspaceRow, WorkspaceUpdate,
+                InsertWorkspaceError, Installation, McpServerRow, Revocation, SnapshotCursor, SnapshotFilter,
+                SnapshotPage, SnapshotRow, SnapshotStatus, Store, StoreError, TokenCursor, TokenFilter,
+                TokenHash, TokenId, TokenPage, Touch, UpdateWorkspaceError, WorkspaceCursor, WorkspaceFilter,
+                WorkspacePage, WorkspaceRow, WorkspaceUpdate,
             };
 
             #[async_trait::async_trait]
@@ -44,6 +44,34 @@ macro_rules! store_by_own_methods {
                     key: Option<&IdempotencyKey>,
                 ) -> Result<(), InsertWorkspaceError> {
                     self.insert_workspace_row(row, max_active, key, NewOrMember::Member).await
+                }
+
+                async fn insert_mcp_server(
+                    &self,
+                    workspace: &WorkspaceRow,
+                    server: &McpServerRow,
+                ) -> Result<(), InsertWorkspaceError> {
+                    self.insert_workspace_row(workspace, u32::MAX, None, NewOrMember::Server(server)).await
+                }
+
+                async fn list_mcp_servers(&self) -> Result<Vec<McpServerRow>, StoreError> {
+                    self.list_mcp_server_rows().await
+                }
+
+                async fn get_mcp_server(&self, id: WorkspaceId) -> Result<Option<McpServerRow>, StoreError> {
+                    self.get_mcp_server_row(id).await
+                }
+
+                async fn update_mcp_server(&self, row: &McpServerRow) -> Result<bool, StoreError> {
+                    self.update_mcp_server_row(row).await
+                }
+
+                async fn set_image_defaults(
+                    &self,
+                    id: WorkspaceId,
+                    defaults: &Value,
+                ) -> Result<bool, StoreError> {
+                    self.set_image_defaults_of(id, defaults).await
                 }
 
                 async fn release_idempotency_key(&self, id: WorkspaceId) -> Result<bool, StoreError> {

@@ -46,6 +46,8 @@ pub enum Operation {
     Attach(WorkspaceId),
     Detach(WorkspaceId),
     ListAttachments(WorkspaceId),
+    ListMcpServers,
+    UpdateMcpServer(WorkspaceId),
     GetSetting,
     PutSetting,
     AppendAudit { count: usize },
@@ -85,6 +87,8 @@ impl fmt::Display for Operation {
             Self::Attach(id) => write!(f, "attach a session to workspace {id}"),
             Self::Detach(id) => write!(f, "detach the session of workspace {id}"),
             Self::ListAttachments(id) => write!(f, "list the sessions of workspace {id}"),
+            Self::ListMcpServers => f.write_str("list MCP servers"),
+            Self::UpdateMcpServer(id) => write!(f, "update MCP server {id}"),
             Self::GetSetting => f.write_str("read a setting"),
             Self::PutSetting => f.write_str("write a setting"),
             Self::AppendAudit { count } => write!(f, "write {count} entries to the audit log"),
@@ -352,6 +356,12 @@ pub enum InsertWorkspaceError {
         /// The id.
         id: WorkspaceId,
     },
+    /// Another MCP server has this name.
+    #[error("there is an MCP server {name:?} already")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
     /// The idempotency key was used before.
     #[error("the idempotency key belongs to workspace {workspace_id}")]
     KeyKnown {
@@ -519,6 +529,7 @@ impl InsertWorkspaceError {
             Self::AlreadyExists { .. }
             | Self::UnknownOwner { .. }
             | Self::NotInPool { .. }
+            | Self::NameTaken { .. }
             | Self::KeyKnown { .. } => false,
         }
     }

@@ -29,6 +29,7 @@ mod error;
 mod idempotency;
 mod installation;
 mod listing;
+mod mcp_server;
 mod migration;
 mod open;
 pub mod postgres;
@@ -57,6 +58,7 @@ pub use listing::{
     Cursor, Page, ParseCursorError, TokenCursor, TokenFilter, TokenPage, WorkspaceCursor, WorkspaceFilter,
     WorkspacePage,
 };
+pub use mcp_server::McpServerRow;
 pub use open::open;
 pub use secret::{Environment, SecretKey, SecretKeyLengthError};
 pub use snapshot::{

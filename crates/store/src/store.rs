@@ -11,9 +11,9 @@ use uuid::Uuid;
 use crate::{
     ApiToken, AttachError, Attachment, AuditCursor, AuditEntry, AuditFilter, AuditFinish, AuditPage,
     ClaimResumeError, IdempotencyKey, InsertSnapshotError, InsertTokenError, InsertWorkspaceError,
-    Installation, Revocation, SnapshotCursor, SnapshotFilter, SnapshotPage, SnapshotRow, SnapshotStatus,
-    StoreError, TokenCursor, TokenFilter, TokenHash, TokenId, TokenPage, UpdateWorkspaceError,
-    WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow, WorkspaceUpdate,
+    Installation, McpServerRow, Revocation, SnapshotCursor, SnapshotFilter, SnapshotPage, SnapshotRow,
+    SnapshotStatus, StoreError, TokenCursor, TokenFilter, TokenHash, TokenId, TokenPage,
+    UpdateWorkspaceError, WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow, WorkspaceUpdate,
 };
 
 /// That a workspace was used.
@@ -70,6 +70,29 @@ pub trait Store: Send + Sync {
         max_active: u32,
         key: Option<&IdempotencyKey>,
     ) -> Result<(), InsertWorkspaceError>;
+
+    /// Registers an MCP server: writes the row of its sandbox and its own, which have the same id, in one
+    /// transaction. [`InsertWorkspaceError::NameTaken`] where another has its name. Takes no place. Removing
+    /// the sandbox's row removes both.
+    async fn insert_mcp_server(
+        &self,
+        workspace: &WorkspaceRow,
+        server: &McpServerRow,
+    ) -> Result<(), InsertWorkspaceError>;
+
+    /// Every MCP server, oldest first.
+    async fn list_mcp_servers(&self) -> Result<Vec<McpServerRow>, StoreError>;
+
+    /// One MCP server.
+    async fn get_mcp_server(&self, id: WorkspaceId) -> Result<Option<McpServerRow>, StoreError>;
+
+    /// Writes what may change in an MCP server's row: all but id, name, image, provider, `image_defaults` and
+    /// the time it was made. Returns whether there is such a row.
+    async fn update_mcp_server(&self, row: &McpServerRow) -> Result<bool, StoreError>;
+
+    /// Writes down what the author of an MCP server's image wants to be run. Returns whether there is such a
+    /// row.
+    async fn set_image_defaults(&self, id: WorkspaceId, defaults: &Value) -> Result<bool, StoreError>;
 
     /// Forgets the key under which this workspace was made, so that the same request may try
     /// again; for a create that failed before whoever waits for it. Returns whether there was

@@ -153,6 +153,8 @@ pub struct ApiToken {
     pub revoked_at: Option<OffsetDateTime>,
     /// What a token of kind `session` is for. One without it is for nothing.
     pub session: Option<SessionScope>,
+    /// The hosted MCP servers that it may use beside what its kind allows, by name; `None` is none.
+    pub mcp_servers: Option<Vec<String>>,
 }
 
 /// What a session's token may use.

@@ -2,7 +2,7 @@
 
 use sqlx::error::ErrorKind;
 
-use crate::{InsertWorkspaceError, WorkspaceRow};
+use crate::{InsertWorkspaceError, McpServerRow, WorkspaceRow};
 
 /// Whether a row with the same key exists.
 pub(crate) fn is_duplicate(error: &sqlx::Error) -> bool {
@@ -18,6 +18,11 @@ pub(crate) fn of_workspace(row: &WorkspaceRow, error: &sqlx::Error) -> Option<In
         }
         _ => None,
     }
+}
+
+/// Why an MCP server was refused, if it is to blame. Its id is its workspace's, which was new.
+pub(crate) fn of_server(row: &McpServerRow, error: &sqlx::Error) -> Option<InsertWorkspaceError> {
+    is_duplicate(error).then(|| InsertWorkspaceError::NameTaken { name: row.name.clone() })
 }
 
 fn kind(error: &sqlx::Error) -> Option<ErrorKind> {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::{Environment, Operation, TokenId};
+use crate::{Environment, McpServerRow, Operation, TokenId};
 
 /// An agent workspace or a hosted MCP server.
 ///
@@ -102,17 +102,19 @@ impl WorkspaceRow {
 
 /// What a row is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NewOrMember {
+pub(crate) enum NewOrMember<'a> {
     /// What does not exist yet.
     New,
+    /// The sandbox of an MCP server, which is registered with it.
+    Server(&'a McpServerRow),
     /// What waits in a pool, and goes out of it.
     Member,
 }
 
-impl NewOrMember {
+impl NewOrMember<'_> {
     pub(crate) fn operation(self, id: WorkspaceId) -> Operation {
         match self {
-            Self::New => Operation::InsertWorkspace(id),
+            Self::New | Self::Server(_) => Operation::InsertWorkspace(id),
             Self::Member => Operation::ClaimMember(id),
         }
     }

@@ -298,6 +298,7 @@ impl TestServer {
 }
 
 async fn destroy_all(client: &Client) -> Result<()> {
+    delete_mcp_servers(client).await?;
     let page = ListWorkspaces { limit: Some(500), ..ListWorkspaces::default() };
     let workspaces = match client.list(&page).await {
         // Switched off, it has none of its own.
@@ -317,6 +318,17 @@ async fn destroy_all(client: &Client) -> Result<()> {
             client.delete_snapshot(snapshot.id).await?;
         }
     }
+}
+
+async fn delete_mcp_servers(client: &Client) -> Result<()> {
+    let servers = match client.mcp_servers().await {
+        Err(error) if error.code() == Some("feature_disabled") => return Ok(()),
+        listed => listed?.items,
+    };
+    for server in servers {
+        client.delete_mcp_server(&server.name, true).await?;
+    }
+    Ok(())
 }
 
 async fn destroy(client: &Client, id: WorkspaceId) -> Result<()> {

@@ -5,6 +5,7 @@ mod capabilities;
 mod id;
 mod isolation;
 mod limits;
+mod mcp;
 mod named_demands;
 mod provider;
 mod status;
@@ -16,6 +17,7 @@ pub use capabilities::{
 pub use id::{InstallationId, ParseIdError, SnapshotId, WorkspaceId};
 pub use isolation::IsolationLevel;
 pub use limits::{ByteSize, Cpu, ParseLimitError, ResourceLimits};
+pub use mcp::{RestartPolicy, ServerHealth, ServerMode};
 pub use named_demands::NamedDemands;
 pub use provider::{ProviderChoice, ProviderKind};
 pub use status::WorkspaceStatus;

@@ -234,6 +234,10 @@ impl ResourceLimits {
     /// An agent workspace's limits where neither request nor configuration says otherwise.
     pub const WORKSPACE_DEFAULT: Self =
         Self { cpu: Cpu::from_millis(2000), memory: ByteSize::from_gib(4), disk: ByteSize::from_gib(10) };
+
+    /// A hosted MCP server's limits where its registration says nothing else.
+    pub const MCP_SERVER_DEFAULT: Self =
+        Self { cpu: Cpu::from_millis(500), memory: ByteSize::from_mib(512), disk: ByteSize::from_gib(1) };
 }
 
 #[cfg(test)]

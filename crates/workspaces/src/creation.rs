@@ -85,7 +85,7 @@ impl Handle {
         row.warnings.extend(fallback);
         let mut failed_before = 0;
         let begun = loop {
-            match self.begin(&row, new.warm_start, named, wait, key).await {
+            match self.begin(&row, new, named, wait, key).await {
                 Ok(begun) => break begun,
                 Err(InsertWorkspaceError::KeyKnown { workspace_id: id, same_request: false }) => {
                     return Err(CreateError::KeyConflict { id, is_gone: false });
@@ -103,6 +103,7 @@ impl Handle {
                 Err(InsertWorkspaceError::LimitReached { active, max, .. }) => {
                     return Err(CreateError::LimitReached { active, max });
                 }
+                Err(InsertWorkspaceError::NameTaken { name }) => return Err(CreateError::NameTaken { name }),
                 Err(InsertWorkspaceError::Store(error)) => return Err(CreateError::Store(error)),
                 Err(error) => return Err(CreateError::Rejected { reason: error.to_string() }),
             }
@@ -119,12 +120,13 @@ impl Handle {
     async fn begin(
         &self,
         row: &WorkspaceRow,
-        warm_start: bool,
+        new: &NewWorkspace,
         named: Named,
         wait: bool,
         key: Option<&IdempotencyKey>,
     ) -> Result<Begun, InsertWorkspaceError> {
-        let claimed = match warm_start && row.snapshot_id.is_none() {
+        let from_a_pool = new.warm_start && new.snapshot.is_none() && new.hosted.is_none();
+        let claimed = match from_a_pool {
             true => self.claim(row, named, wait, key).await?,
             false => Err(Miss::Disabled),
         };
@@ -133,10 +135,14 @@ impl Handle {
             Err(miss) => miss,
         };
         self.context.reach(Place::CreateBeforeTheRow).await;
-        self.context.store.insert_workspace(row, self.context.options.max_concurrent, key).await?;
+        let (store, max_concurrent) = (&self.context.store, self.context.options.max_concurrent);
+        match &new.hosted {
+            None => store.insert_workspace(row, max_concurrent, key).await?,
+            Some(hosted) => store.insert_mcp_server(row, &hosted.server).await?,
+        }
         self.context.reach(Place::CreateRowWritten).await;
-        // A create that is refused was none, and one from a snapshot asks no pool.
-        if row.snapshot_id.is_none() {
+        // A create that is refused was none, and one from a snapshot or of a server asks no pool.
+        if row.snapshot_id.is_none() && new.hosted.is_none() {
             tracing::info!(workspace = %row.id, miss = miss.as_str(), "workspace {} starts cold", row.id);
             self.context.pools.tally.miss(miss);
         }

@@ -43,6 +43,12 @@ pub enum CreateError {
         /// Why.
         reason: String,
     },
+    /// Another MCP server has this name.
+    #[error("there is an MCP server {name:?} already")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
     /// The snapshot to start from is not there.
     #[error("snapshot {id} does not exist")]
     SnapshotNotFound {

@@ -4,9 +4,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use emergent_orchestrator::ProviderStatus;
-use emergent_store::{TokenId, WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow};
-use emergent_types::{ProviderKind, StopMode, WorkspaceId, WorkspaceStatus};
-use tokio::sync::oneshot;
+use emergent_provider::{ProviderError, VolumeName};
+use emergent_store::{Store, TokenId, WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow};
+use emergent_types::{ContainerType, ProviderKind, StopMode, WorkspaceId, WorkspaceStatus};
+use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
 use crate::actor::Request;
@@ -14,7 +15,7 @@ use crate::admission::Wish;
 use crate::pool::Stock;
 use crate::service::{Context, Entry};
 use crate::tools::ToolCall;
-use crate::{LifecycleError, PoolView, PoolsView, ToolError};
+use crate::{Event, LifecycleError, PoolView, PoolsView, ToolError};
 
 /// What is known of one provider.
 #[derive(Debug, Clone)]
@@ -44,6 +45,38 @@ impl Handle {
     /// Whose a workspace is; `None` where there is no such workspace.
     pub fn owner(&self, id: WorkspaceId) -> Option<Option<TokenId>> {
         self.entry(id).ok().map(|entry| entry.view.borrow().owner_id)
+    }
+
+    /// Whether it is an agent's or an MCP server's; `None` where there is no such workspace.
+    pub fn container_type(&self, id: WorkspaceId) -> Option<ContainerType> {
+        self.entry(id).ok().map(|entry| entry.view.borrow().container_type)
+    }
+
+    /// The row as it changes; closed when the workspace is gone.
+    pub fn watch(&self, id: WorkspaceId) -> Result<watch::Receiver<WorkspaceRow>, LifecycleError> {
+        self.entry(id).map(|entry| entry.view.clone())
+    }
+
+    /// Where what is registered is kept, for who hosts MCP servers in workspaces.
+    pub fn store(&self) -> Arc<dyn Store> {
+        self.context.store.clone()
+    }
+
+    /// Tells everybody who follows what happens.
+    pub fn publish(&self, event: Event) {
+        self.context.events.publish(event);
+    }
+
+    /// Removes a volume with everything in it, wherever it is. One that is not there is success.
+    pub async fn remove_volume(
+        &self,
+        id: WorkspaceId,
+        kind: ProviderKind,
+        name: &VolumeName,
+    ) -> Result<(), LifecycleError> {
+        let Some(provider) = self.context.orchestrator.provider(kind) else { return Ok(()) };
+        let failed = |error: ProviderError| LifecycleError::Provider { id, reason: error.to_string() };
+        provider.remove_volume(name).await.map_err(failed)
     }
 
     /// Who works in a workspace.

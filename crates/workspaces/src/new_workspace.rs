@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use emergent_provider::NamedDemands;
-use emergent_store::{Environment, SnapshotRow, TokenId, WorkspaceRow};
+use emergent_provider::{NamedDemands, VolumeMount};
+use emergent_store::{Environment, McpServerRow, SnapshotRow, TokenId, WorkspaceRow};
 use emergent_types::{
     ByteSize, ContainerType, Cpu, DeploymentMode, IsolationLevel, Lifecycle, NetworkMode, ProviderChoice,
     ProviderKind, ResourceLimits, SnapshotId, WorkspaceId, WorkspaceStatus,
 };
 use serde_json::{Map, Value};
 
-use crate::Options;
+use crate::{Options, volumes};
 
 /// Limits as far as a request names them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,6 +52,17 @@ pub struct NewWorkspace {
     pub warm_start: bool,
     /// The copy of a disk to start from.
     pub snapshot: Option<SnapshotId>,
+    /// The MCP server that is to run in it; `None` for an agent's workspace.
+    pub hosted: Option<HostedServer>,
+}
+
+/// An MCP server, and what its sandbox has beside its own disk. Both are registered at once.
+#[derive(Debug, Clone)]
+pub struct HostedServer {
+    /// How it is run. Its id becomes the sandbox's.
+    pub server: McpServerRow,
+    /// Volumes that outlive the sandbox.
+    pub volumes: Vec<VolumeMount>,
 }
 
 impl Default for NewWorkspace {
@@ -70,6 +81,7 @@ impl Default for NewWorkspace {
             owner: None,
             warm_start: true,
             snapshot: None,
+            hosted: None,
         }
     }
 }
@@ -135,15 +147,20 @@ impl NewWorkspace {
 
     /// The row that records the intent.
     pub(crate) fn to_row(&self, options: &Options, network: NetworkMode, acknowledged: bool) -> WorkspaceRow {
-        let id = self.id.unwrap_or_else(WorkspaceId::generate);
+        let hosted = self.hosted.as_ref();
+        let id = hosted.map(|hosted| hosted.server.id).or(self.id).unwrap_or_else(WorkspaceId::generate);
         let now = emergent_store::now();
         let ttl = self.ttl.unwrap_or(options.default_ttl);
-        let ttl_seconds = u32::try_from(ttl.as_secs()).unwrap_or(u32::MAX);
-        let defaults = options.default_limits;
+        // An MCP server stays until it is deleted.
+        let ttl_seconds = hosted.is_none().then(|| u32::try_from(ttl.as_secs()).unwrap_or(u32::MAX));
+        let (container_type, lifecycle, defaults) = match hosted {
+            None => (ContainerType::AgentWorkspace, Lifecycle::Ephemeral, options.default_limits),
+            Some(_) => (ContainerType::McpServer, Lifecycle::Persistent, ResourceLimits::MCP_SERVER_DEFAULT),
+        };
         WorkspaceRow {
             id,
             agent_session_id: None,
-            container_type: ContainerType::AgentWorkspace,
+            container_type,
             provider: match self.provider {
                 ProviderChoice::Explicit(kind) => kind,
                 // Until one has been chosen: where the search ends.
@@ -153,11 +170,11 @@ impl NewWorkspace {
             repository_url: None,
             branch: None,
             deployment_mode: self.deployment_mode.unwrap_or(options.deployment_mode),
-            lifecycle: Lifecycle::Ephemeral,
+            lifecycle,
             status: WorkspaceStatus::Creating,
             created_at: now,
             last_used_at: now,
-            expires_at: Some(now + Duration::from_secs(ttl_seconds.into())),
+            expires_at: ttl_seconds.map(|seconds| now + Duration::from_secs(seconds.into())),
             resource_limits: ResourceLimits {
                 cpu: self.limits.cpu.unwrap_or(defaults.cpu),
                 memory: self.limits.memory.unwrap_or(defaults.memory),
@@ -165,7 +182,7 @@ impl NewWorkspace {
             },
             named_demands: Some(self.named(options).demands),
             snapshot_id: self.snapshot.map(|id| id.to_string()),
-            mcp_config: None,
+            mcp_config: hosted.map(|hosted| volumes::to_config(&hosted.volumes)),
             metadata: self.metadata.clone(),
             requested_provider: self.provider,
             // A request can demand more than the installation does, never less.
@@ -174,7 +191,7 @@ impl NewWorkspace {
                 .map_or(options.min_isolation, |asked| asked.max(options.min_isolation)),
             network,
             base_image: self.base_image.clone(),
-            ttl_seconds: Some(ttl_seconds),
+            ttl_seconds,
             environment: self.environment.clone(),
             owner_id: self.owner,
             isolation: None,

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use emergent_agent_client::{
     AgentError, Change, FileStat, FileStream, OutputChunk, OutputFollower, ServiceOffer, ServiceRequest,
-    StreamKind, TerminalEvent, TerminalInput, TerminalOutput, TerminalSpec, TunnelStream, UploadError,
-    WatchStream, Written,
+    StdioEvent, StdioInput, StdioOutput, StdioSpec, StreamKind, TerminalEvent, TerminalInput, TerminalOutput,
+    TerminalSpec, TunnelStream, UploadError, WatchStream, Written,
 };
 use futures::{Stream, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -48,6 +48,8 @@ items! {
     WatchStream => Change;
     /// What happens next; `None` after the exit.
     TerminalOutput => TerminalEvent;
+    /// What happens next; `None` after the exit.
+    StdioOutput => StdioEvent;
     /// The next bytes; `None` at the end.
     FileStream => Bytes;
     /// The next piece; `None` when there is no more.
@@ -115,6 +117,13 @@ impl ToolCall {
         let terminal = self.client.terminal(spec).await;
         let terminal = self.checked(terminal)?;
         Ok((terminal.input, InUse { inner: terminal.output, call: self }))
+    }
+
+    /// Starts a program that is spoken to through its standard streams. Dropping the output ends it.
+    pub async fn stdio(self, spec: &StdioSpec) -> Result<(StdioInput, InUse<StdioOutput>), ToolError> {
+        let stdio = self.client.stdio(spec).await;
+        let stdio = self.checked(stdio)?;
+        Ok((stdio.input, InUse { inner: stdio.output, call: self }))
     }
 
     /// Connects to a TCP port on the sandbox's loopback.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use emergent_types::WorkspaceStatus;
+use emergent_types::{Lifecycle, WorkspaceStatus};
 
 use crate::activity::FLUSH_INTERVAL;
 use crate::actor::Request;
@@ -28,6 +28,7 @@ pub(crate) async fn stop_idle(context: Arc<Context>) {
     let is_idle = |entry: &Entry| {
         entry.status() == WorkspaceStatus::Ready
             && !entry.is_in_pool()
+            && entry.view.borrow().lifecycle == Lifecycle::Ephemeral
             && entry.presence.activity.is_idle_for(after)
     };
     loop {

@@ -201,7 +201,16 @@ pub(crate) const TIERS: &[Tier] = &[
         budget: Duration::from_secs(1800),
     },
     not_yet(TierName::Kvm),
-    not_yet(TierName::Mcp),
+    Tier {
+        name: TierName::Mcp,
+        needs_root: true,
+        tools: &[MKFS],
+        python: &[],
+        tests: Tests::Selected("package(emergent-e2e) & binary(mcp)"),
+        beside: None,
+        second_tries: 1,
+        budget: Duration::from_secs(240),
+    },
     not_yet(TierName::E2b),
     not_yet(TierName::Browser),
 ];

@@ -57,9 +57,19 @@ const LAYERS: &[Layer] = &[
         &["types", "protocol", "agent-client", "provider", "store", "workspaces"],
         ONLY_WIRING_NAMES_PROVIDERS,
     ),
+    layer("mcp-bridge", &[], "it knows byte streams and MCP, and nothing of workspaces"),
     layer(
         "mcp-hosting",
-        &["types", "protocol", "agent-client", "provider", "store", "orchestrator", "workspaces"],
+        &[
+            "types",
+            "protocol",
+            "agent-client",
+            "provider",
+            "store",
+            "orchestrator",
+            "workspaces",
+            "mcp-bridge",
+        ],
         ONLY_WIRING_NAMES_PROVIDERS,
     ),
     layer(
@@ -73,6 +83,7 @@ const LAYERS: &[Layer] = &[
             "orchestrator",
             "workspaces",
             "checkout",
+            "mcp-bridge",
             "mcp-hosting",
         ],
         ONLY_WIRING_NAMES_PROVIDERS,

@@ -36,6 +36,13 @@ pub(crate) enum Access {
         /// The name that must be on a session's list. Most often the same.
         needs: &'static str,
     },
+    /// A look at hosted MCP servers: every kind. Lists show those that the token may use, and a path names one
+    /// of them: `admin` and `read_only` may see all, the others those that they were granted.
+    ReadMcp,
+    /// A call of the MCP server that the path names: `admin`, and whoever was granted it.
+    CallMcp,
+    /// A change of the MCP server that the path names: `admin`.
+    ManageMcp,
 }
 
 impl Access {
@@ -46,10 +53,10 @@ impl Access {
             Self::Public => true,
             Self::Read => matches!(kind, Admin | User | E2b | ReadOnly),
             Self::Watch => matches!(kind, Admin | ReadOnly),
-            Self::Administer => kind == Admin,
+            Self::Administer | Self::ManageMcp => kind == Admin,
             Self::Make | Self::ManageWorkspace => matches!(kind, Admin | User | E2b),
-            Self::ReadWorkspace => true,
-            Self::Tool { .. } => matches!(kind, Admin | User | E2b | Session),
+            Self::ReadWorkspace | Self::ReadMcp => true,
+            Self::Tool { .. } | Self::CallMcp => matches!(kind, Admin | User | E2b | Session),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The table. Adding a row is a decision about who may do it.
 
-use super::Access::{self, Administer, Make, ManageWorkspace, Public, Read, ReadWorkspace, Watch};
+use super::Access::{
+    self, Administer, CallMcp, Make, ManageMcp, ManageWorkspace, Public, Read, ReadMcp, ReadWorkspace, Watch,
+};
 use super::Rule;
 
 /// Every route with what it takes to call it.
@@ -38,6 +40,15 @@ pub(crate) const TABLE: &[Rule] = &[
     ("DELETE", "/api/v1/agent/snapshots/{snapshot_id}", Make),
     ("GET", "/api/v1/warm-pool", Watch),
     ("PUT", "/api/v1/warm-pool", Administer),
+    // Which servers a token may use, it says itself.
+    ("GET", "/api/v1/mcp/servers", ReadMcp),
+    ("POST", "/api/v1/mcp/servers", Administer),
+    ("GET", "/api/v1/mcp/servers/{id}", ReadMcp),
+    ("PATCH", "/api/v1/mcp/servers/{id}", ManageMcp),
+    ("DELETE", "/api/v1/mcp/servers/{id}", ManageMcp),
+    ("POST", "/api/v1/mcp/servers/{id}/restart", ManageMcp),
+    ("GET", "/api/v1/mcp/servers/{id}/logs", ManageMcp),
+    ("POST", "/api/v1/mcp/servers/{id}/call", CallMcp),
     // A session's list names the tools of the contract; what else there is, is a part of one.
     ("POST", "/api/v1/agent/workspaces/{id}/bash", tool("bash")),
     ("POST", "/api/v1/agent/workspaces/{id}/exec", tool("bash")),

@@ -14,7 +14,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use emergent_types::WorkspaceId;
+use emergent_types::{ContainerType, WorkspaceId};
 
 use super::bounded_life::end_with;
 use super::{Caller, credentials};
@@ -131,6 +131,12 @@ async fn authorize(
     // A stranger's workspace looks like none.
     if !caller.sees_all() && !workspaces.owner(id).is_some_and(|owner| caller.may_use(id, owner)) {
         return Err(ApiError::workspace_not_found(id));
+    }
+    if access == Access::ManageWorkspace && workspaces.container_type(id) == Some(ContainerType::McpServer) {
+        return Err(ApiError::new(
+            ErrorCode::IsMcpServer,
+            format!("workspace {id} is the sandbox of an MCP server: see /api/v1/mcp/servers/{id}"),
+        ));
     }
     if let Access::Tool { name, needs } = access {
         if !caller.has_tool(needs) {

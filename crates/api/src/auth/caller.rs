@@ -66,6 +66,12 @@ impl Caller {
         }
     }
 
+    /// Whether it may use a hosted MCP server; where its kind only reads, look at it.
+    pub(crate) fn may_use_server(&self, name: &str) -> bool {
+        let granted = self.known.token().mcp_servers.as_ref();
+        self.sees_all() || granted.is_some_and(|names| names.iter().any(|granted| granted == name))
+    }
+
     /// From when on it is refused.
     pub(crate) fn expires_at(&self) -> Option<OffsetDateTime> {
         self.known.token().expires_at

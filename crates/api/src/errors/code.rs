@@ -32,7 +32,15 @@ macro_rules! error_codes {
 impl ErrorCode {
     /// Whether what runs in a sandbox can bring this about, as often as it likes.
     pub(crate) fn can_be_caused_by_a_guest(self) -> bool {
-        matches!(self, Self::AgentUnreachable | Self::AgentMisbehaved | Self::Timeout)
+        matches!(
+            self,
+            Self::AgentUnreachable
+                | Self::AgentMisbehaved
+                | Self::McpServerEnded
+                | Self::McpAnswerUnusable
+                | Self::McpServerUnavailable
+                | Self::Timeout
+        )
     }
 }
 
@@ -65,6 +73,8 @@ error_codes! {
     ForbiddenOrigin = FORBIDDEN, "forbidden_origin";
     /// The session's agent type does not have this tool.
     ToolNotAllowed = FORBIDDEN, "tool_not_allowed";
+    /// The registration of the MCP server does not allow this tool.
+    McpToolNotAllowed = FORBIDDEN, "mcp_tool_not_allowed";
     /// The file system of the sandbox refused.
     PermissionDenied = FORBIDDEN, "permission_denied";
     /// There is no such endpoint.
@@ -77,6 +87,8 @@ error_codes! {
     TokenNotFound = NOT_FOUND, "token_not_found";
     /// There is no such snapshot.
     SnapshotNotFound = NOT_FOUND, "snapshot_not_found";
+    /// There is no such MCP server, or the token may not use it.
+    McpServerNotFound = NOT_FOUND, "mcp_server_not_found";
     /// The image is not present and could not be pulled; `details.image` names it.
     ImageNotFound = NOT_FOUND, "image_not_found";
     /// There is no such file or folder; `details.suggestions` has close names.
@@ -97,6 +109,10 @@ error_codes! {
     WorkspaceDestroyed = CONFLICT, "workspace_destroyed";
     /// Another session works in the workspace; `details.session_id` names it.
     WorkspaceAttached = CONFLICT, "workspace_attached";
+    /// Another MCP server has this name; `details.name` has it.
+    McpServerExists = CONFLICT, "mcp_server_exists";
+    /// The workspace is the sandbox of an MCP server, which is managed under `/api/v1/mcp/servers`.
+    IsMcpServer = CONFLICT, "is_mcp_server";
     /// The `Idempotency-Key` was used for another request, or what it made is gone.
     IdempotencyConflict = CONFLICT, "idempotency_conflict";
     /// The token was made under this `Idempotency-Key`; `details.token_id` names it. It is shown once.
@@ -145,6 +161,13 @@ error_codes! {
     AgentMisbehaved = BAD_GATEWAY, "agent_misbehaved";
     /// The workspace's provider could not do it.
     ProviderFailed = BAD_GATEWAY, "provider_failed";
+    /// The MCP server's program ended during the call, which is not repeated; `details.sent` says whether the
+    /// program may have seen it.
+    McpServerEnded = BAD_GATEWAY, "mcp_server_ended";
+    /// The MCP server's answer cannot be passed on.
+    McpAnswerUnusable = BAD_GATEWAY, "mcp_answer_unusable";
+    /// The MCP server's program does not run now; `details.health` says why, `Retry-After` when it is started.
+    McpServerUnavailable = SERVICE_UNAVAILABLE, "mcp_server_unavailable";
     /// No provider could create the workspace; `details.providers` has each one's reason.
     NoProviderAvailable = SERVICE_UNAVAILABLE, "no_provider_available";
     /// The database cannot be used at the moment.

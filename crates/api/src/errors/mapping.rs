@@ -2,6 +2,7 @@
 //! a failure has.
 
 use emergent_agent_client::{AgentError, FailureSubject};
+use emergent_mcp_hosting::{CallFailure, HostingError};
 use emergent_orchestrator::Attempt;
 use emergent_protocol::FailureCode;
 use emergent_store::StoreError;
@@ -32,6 +33,7 @@ impl From<CreateError> for ApiError {
                 Self::about(ErrorCode::ProviderDisabled, "provider", message)
                     .detail("provider", provider.as_str())
             }
+            CreateError::NameTaken { name } => name_taken(message, name),
             CreateError::SnapshotNotFound { id } => Self::snapshot_not_found(id),
             CreateError::NoProvider(none) => no_provider(message, &none.attempts),
             CreateError::AgentSilent { .. } => no_provider(message, &[]),
@@ -60,6 +62,71 @@ impl From<LifecycleError> for ApiError {
             LifecycleError::Provider { .. } => Self::new(ErrorCode::ProviderFailed, message),
             LifecycleError::ShuttingDown => shutting_down(),
             LifecycleError::Store { reason, retryable } => store_failed(reason, retryable),
+        }
+    }
+}
+
+fn name_taken(message: String, name: String) -> ApiError {
+    ApiError::new(ErrorCode::McpServerExists, message).detail("name", name)
+}
+
+impl From<HostingError> for ApiError {
+    fn from(error: HostingError) -> Self {
+        let message = error.to_string();
+        match error {
+            HostingError::NotFound(asked) => Self::mcp_server_not_found(&asked),
+            HostingError::NameTaken(name) => name_taken(message, name),
+            HostingError::TooMany(max) => Self::new(ErrorCode::LimitReached, message)
+                .detail("max", max)
+                .detail("hint", "delete a server that is not needed")
+                .retry_after(RETRY_LIMIT_SECONDS),
+            HostingError::Invalid(problems) => {
+                let fields = problems.0.iter().map(|problem| (problem.field.clone(), json!(problem.reason)));
+                let first = problems.0.first().map(|problem| problem.field.clone()).unwrap_or_default();
+                Self::new(ErrorCode::InvalidRequest, message)
+                    .detail("field", first)
+                    .detail("fields", Value::Object(fields.collect()))
+            }
+            HostingError::Create(error) => error.into(),
+            HostingError::Lifecycle(error) => error.into(),
+            HostingError::Store(error) => error.into(),
+            HostingError::ShuttingDown => shutting_down(),
+        }
+    }
+}
+
+impl From<CallFailure> for ApiError {
+    fn from(error: CallFailure) -> Self {
+        let message = error.to_string();
+        match error {
+            CallFailure::NotFound(asked) => Self::mcp_server_not_found(&asked),
+            CallFailure::NotBridged(_) | CallFailure::NoPort(_) => {
+                Self::new(ErrorCode::NotSupported, message)
+            }
+            CallFailure::MethodRefused { .. } => {
+                Self::new(ErrorCode::InvalidRequest, message).detail("field", "method")
+            }
+            CallFailure::ToolRefused { tool, .. } => {
+                Self::new(ErrorCode::McpToolNotAllowed, message).detail("tool", tool)
+            }
+            CallFailure::Unavailable { health, retry_after, .. } => {
+                let error = Self::new(ErrorCode::McpServerUnavailable, message);
+                let error = error.detail("health", health.as_str());
+                match retry_after {
+                    Some(after) => error.retry_after(u32::try_from(after.as_secs() + 1).unwrap_or(u32::MAX)),
+                    None => error,
+                }
+            }
+            CallFailure::Ended { sent, .. } => {
+                Self::new(ErrorCode::McpServerEnded, message).detail("sent", sent)
+            }
+            CallFailure::TimedOut { .. } => Self::new(ErrorCode::Timeout, message),
+            CallFailure::Malformed(_) => {
+                Self::new(ErrorCode::InvalidRequest, message).detail("field", "params")
+            }
+            CallFailure::Unusable { .. } => Self::new(ErrorCode::McpAnswerUnusable, message),
+            CallFailure::TooManyProcesses { .. } => Self::new(ErrorCode::TooMany, message),
+            CallFailure::PortClosed { reason, .. } => reason.into(),
         }
     }
 }

@@ -93,7 +93,11 @@ fn number<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-async fn parameter<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> Result<String, ApiError> {
+pub(super) async fn parameter<S: Send + Sync>(
+    parts: &mut Parts,
+    state: &S,
+    name: &str,
+) -> Result<String, ApiError> {
     let parameters = RawPathParams::from_request_parts(parts, state)
         .await
         .map_err(|error| ApiError::invalid("path", error.to_string()))?;

@@ -5,6 +5,7 @@ mod feature;
 mod headers;
 mod ids;
 mod json_body;
+mod mcp;
 mod object;
 pub(crate) mod page;
 mod query;
@@ -16,6 +17,7 @@ pub(crate) use feature::Workspaces;
 pub(crate) use headers::IdempotencyHeader;
 pub(crate) use ids::{PortPath, ProcessPath, SnapshotPath, TokenPath, WorkspacePath};
 pub(crate) use json_body::{FingerprintedBody, JsonBody, OptionalJsonBody};
+pub(crate) use mcp::{Granted, McpServers};
 pub(crate) use object::Object;
 pub(crate) use query::Query;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use emergent_types::WorkspaceStatus;
+use emergent_types::{ServerHealth, WorkspaceStatus};
 use emergent_workspaces::{Miss, PoolView, PoolsView};
 
 use super::names;
@@ -51,6 +51,13 @@ fn look(state: &ApiState) {
     }
     if let Some(workspaces) = state.workspaces() {
         look_at_pools(&workspaces.pools());
+    }
+    if let Some(servers) = state.mcp_servers() {
+        let healths = servers.healths();
+        for health in ServerHealth::ALL {
+            let count = healths.iter().filter(|(_, found)| found == health).count();
+            metrics::gauge!(names::MCP_SERVERS, "health" => health.as_str()).set(count as f64);
+        }
     }
     metrics::gauge!(names::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     metrics::gauge!(names::START_TIME_SECONDS).set(state.started_at().unix_timestamp() as f64);

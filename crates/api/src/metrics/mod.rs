@@ -75,6 +75,8 @@ fn describe() {
     describe_counter!(names::STORE_ERRORS, "Times that the database failed.");
     describe_gauge!(names::CONNECTIONS, "Open connections.");
     describe_counter!(names::CONNECTIONS_CLOSED, "Connections closed to make room, by reason.");
+    describe_gauge!(names::MCP_SERVERS, "Hosted MCP servers by health.");
+    describe_counter!(names::MCP_CRASHES, "Ends of MCP servers' programs that nobody asked for, by server.");
     describe_gauge!(names::BUILD_INFO, "1, with the version of the server.");
     describe_gauge!(names::RESIDENT_BYTES, Unit::Bytes, "Memory of the server that is in use.");
     describe_gauge!(names::START_TIME_SECONDS, Unit::Seconds, "When the server started.");

@@ -72,3 +72,7 @@ pub(crate) const BUILD_INFO: &str = "emergent_build_info";
 pub(crate) const RESIDENT_BYTES: &str = "emergent_process_resident_bytes";
 /// When the server started.
 pub(crate) const START_TIME_SECONDS: &str = "emergent_process_start_time_seconds";
+/// Hosted MCP servers by `health`.
+pub(crate) const MCP_SERVERS: &str = "emergent_mcp_servers";
+/// Ends of their programs that nobody had asked for, by `server`. Counted by whoever hosts them.
+pub(crate) const MCP_CRASHES: &str = "emergent_mcp_crashes_total";

@@ -2,7 +2,7 @@
 
 use emergent_types::{
     ContainerType, DeploymentMode, DiskEnforcement, Lifecycle, NetworkMode, Persistence, ProviderKind,
-    StopMode, WorkspaceStatus,
+    RestartPolicy, ServerHealth, ServerMode, StopMode, WorkspaceStatus,
 };
 use serde_json::Value;
 use utoipa::Modify;
@@ -22,6 +22,9 @@ impl Modify for Vocabulary {
         set(document, "NetworkMode", NetworkMode::ALL, NetworkMode::as_str);
         set(document, "Persistence", Persistence::ALL, Persistence::as_str);
         set(document, "ProviderKind", ProviderKind::ALL, ProviderKind::as_str);
+        set(document, "RestartPolicy", RestartPolicy::ALL, RestartPolicy::as_str);
+        set(document, "ServerHealth", ServerHealth::ALL, ServerHealth::as_str);
+        set(document, "ServerMode", ServerMode::ALL, ServerMode::as_str);
         set(document, "StopMode", StopMode::ALL, StopMode::as_str);
         set(document, "WorkspaceStatus", WorkspaceStatus::ALL, WorkspaceStatus::as_str);
     }

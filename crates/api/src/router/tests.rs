@@ -4,6 +4,7 @@
 mod hostile;
 mod load;
 mod matrix;
+mod mcp;
 mod provider_list;
 
 use std::collections::BTreeSet;
@@ -27,6 +28,7 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ("DELETE", "/api/v1/agent/snapshots/{snapshot_id}"),
     ("DELETE", "/api/v1/agent/workspaces/{id}"),
     ("DELETE", "/api/v1/agent/workspaces/{id}/processes/{process_id}"),
+    ("DELETE", "/api/v1/mcp/servers/{id}"),
     ("DELETE", "/api/v1/tokens/{token_id}"),
     ("GET", "/api/v1/agent/snapshots"),
     ("GET", "/api/v1/agent/snapshots/{snapshot_id}"),
@@ -45,6 +47,9 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ("GET", "/api/v1/alerts"),
     ("GET", "/api/v1/audit"),
     ("GET", "/api/v1/events"),
+    ("GET", "/api/v1/mcp/servers"),
+    ("GET", "/api/v1/mcp/servers/{id}"),
+    ("GET", "/api/v1/mcp/servers/{id}/logs"),
     ("GET", "/api/v1/openapi.json"),
     ("GET", "/api/v1/tokens"),
     ("GET", "/api/v1/tokens/{token_id}"),
@@ -52,6 +57,7 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ("GET", "/healthz"),
     ("GET", "/metrics"),
     ("GET", "/readyz"),
+    ("PATCH", "/api/v1/mcp/servers/{id}"),
     ("POST", "/api/v1/agent/workspaces"),
     ("POST", "/api/v1/agent/workspaces/from-snapshot"),
     ("POST", "/api/v1/agent/workspaces/{id}/attach"),
@@ -68,6 +74,9 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ("POST", "/api/v1/agent/workspaces/{id}/snapshot"),
     ("POST", "/api/v1/agent/workspaces/{id}/stop"),
     ("POST", "/api/v1/agent/workspaces/{id}/write"),
+    ("POST", "/api/v1/mcp/servers"),
+    ("POST", "/api/v1/mcp/servers/{id}/call"),
+    ("POST", "/api/v1/mcp/servers/{id}/restart"),
     ("POST", "/api/v1/tokens"),
     ("PUT", "/api/v1/agent/workspaces/{id}/files"),
     ("PUT", "/api/v1/warm-pool"),
@@ -99,6 +108,7 @@ fn known(kind: TokenKind, token: &BearerToken) -> ApiToken {
         owner_id: None,
         revoked_at: None,
         session: None,
+        mcp_servers: None,
     }
 }
 
@@ -126,8 +136,17 @@ impl Server {
     }
 
     fn around(store: Arc<dyn Store>, workspaces: Option<Handle>, folder: TempDir) -> Self {
+        Self::hosting(store, workspaces, None, folder)
+    }
+
+    fn hosting(
+        store: Arc<dyn Store>,
+        workspaces: Option<Handle>,
+        mcp_servers: Option<emergent_mcp_hosting::Handle>,
+        folder: TempDir,
+    ) -> Self {
         let listening = "127.0.0.1:8585".parse().unwrap();
-        let state = ApiState::new(store, workspaces, listening, &crate::Options::new(listening));
+        let state = ApiState::new(store, workspaces, mcp_servers, listening, &crate::Options::new(listening));
         Self { router: router(state), _folder: folder }
     }
 
@@ -272,7 +291,9 @@ async fn the_table_of_access_decides() {
 #[tokio::test]
 async fn switched_off_every_workspace_endpoint_is_404() {
     let server = Server::start().await;
-    for (method, path) in ENDPOINTS.iter().filter(|(_, path)| path.contains("/agent/")) {
+    for (method, path) in
+        ENDPOINTS.iter().filter(|(_, path)| path.contains("/agent/") || path.contains("/mcp/"))
+    {
         let (status, _, body) = server.send_as_admin(method, &concrete(path)).await;
         assert_eq!((status.as_u16(), code_of(&body).as_str()), (404, "feature_disabled"), "{method} {path}");
     }

@@ -93,6 +93,10 @@ async fn make(
             .filter(|owner| caller.may_use(session.workspace_id, *owner));
         usable.ok_or_else(|| ApiError::workspace_not_found(session.workspace_id))?;
     }
+    let foreign = |name: &&String| !caller.may_use_server(name);
+    if let Some(name) = new.mcp_servers.iter().flatten().find(foreign) {
+        return Err(ApiError::mcp_server_not_found(name));
+    }
     let token = match new.kind {
         TokenKind::E2b => BearerToken::generate_e2b(),
         _ => BearerToken::generate(),
@@ -114,6 +118,7 @@ async fn make(
         owner_id: is_lent.then(|| caller.id()),
         revoked_at: None,
         session: new.session,
+        mcp_servers: new.mcp_servers,
     };
     state.store().insert_token(&row, key.as_ref()).await.map_err(refused)?;
     Ok(NewTokenAnswer { about: row.into(), token: token.expose().to_owned() })

@@ -18,6 +18,9 @@ const MAX_NAME: usize = 128;
 /// The longest life: ten years.
 const MAX_LIFE_SECONDS: u64 = 10 * 365 * 24 * 60 * 60;
 
+/// The most servers that a token is granted.
+const MAX_SERVERS: usize = 200;
+
 /// A token that is asked for.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +42,8 @@ pub(crate) struct CreateToken {
     workspace_id: Option<WorkspaceId>,
     /// For a `session`: the tools it may use; all where not said.
     tools: Option<Vec<String>>,
+    /// For a `user`, an `e2b` or a `session`: the hosted MCP servers it may use, by name; none where not said.
+    mcp_servers: Option<Vec<String>>,
 }
 
 /// A token that is asked for, whole and valid.
@@ -48,6 +53,7 @@ pub(super) struct NewToken {
     pub(super) kind: TokenKind,
     pub(super) expires_at: Option<OffsetDateTime>,
     pub(super) session: Option<SessionScope>,
+    pub(super) mcp_servers: Option<Vec<String>>,
 }
 
 impl CreateToken {
@@ -87,7 +93,16 @@ impl CreateToken {
             }
             (_, None, None) => None,
         };
-        Ok(NewToken { name, kind, expires_at, session })
+        let mcp_servers = match (kind, self.mcp_servers) {
+            (TokenKind::Admin | TokenKind::ReadOnly, Some(_)) => {
+                return Err(ApiError::invalid(
+                    "mcp_servers",
+                    format!("a token of kind {kind} sees all of them"),
+                ));
+            }
+            (_, servers) => servers.map(server_names).transpose()?,
+        };
+        Ok(NewToken { name, kind, expires_at, session, mcp_servers })
     }
 }
 
@@ -110,6 +125,25 @@ fn at(now: OffsetDateTime, text: &str) -> Result<OffsetDateTime, ApiError> {
     }
     // To the millisecond, as it is kept.
     Ok(end.replace_millisecond(end.millisecond()).unwrap_or(end).to_offset(time::UtcOffset::UTC))
+}
+
+/// Servers may be granted before they are registered.
+fn server_names(mut names: Vec<String>) -> Result<Vec<String>, ApiError> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    for (index, name) in names.iter().enumerate() {
+        if !(1..=63).contains(&name.len()) || !name.bytes().all(plain) {
+            return Err(ApiError::invalid(
+                format!("mcp_servers[{index}]"),
+                "is not the name of an MCP server",
+            ));
+        }
+    }
+    if names.len() > MAX_SERVERS {
+        return Err(ApiError::invalid("mcp_servers", format!("can have {MAX_SERVERS} names at most")));
+    }
+    names.sort_unstable();
+    names.dedup();
+    Ok(names)
 }
 
 fn known_tools(mut tools: Vec<String>) -> Result<Vec<String>, ApiError> {

@@ -37,6 +37,9 @@ pub(crate) struct Token {
     /// The tools of a `session`; null is all of them.
     #[schema(required = true)]
     tools: Option<Vec<String>>,
+    /// The hosted MCP servers it was granted; null is none beside what its kind allows.
+    #[schema(required = true)]
+    mcp_servers: Option<Vec<String>>,
 }
 
 impl From<ApiToken> for Token {
@@ -55,6 +58,7 @@ impl From<ApiToken> for Token {
             owner_id: token.owner_id,
             workspace_id,
             tools,
+            mcp_servers: token.mcp_servers,
         }
     }
 }

@@ -28,7 +28,7 @@ const MAX_IMAGE_BYTES: usize = 512;
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateWorkspace {
-    /// `agent_workspace`. Hosted MCP servers are not supported yet.
+    /// `agent_workspace`. Hosted MCP servers are registered at `/mcp/servers`.
     container_type: Option<ContainerType>,
     /// Not supported yet.
     repository_url: Option<String>,
@@ -124,7 +124,7 @@ impl CreateWorkspace {
         if self.container_type == Some(ContainerType::McpServer) {
             return Err(ApiError::not_supported(
                 "container_type",
-                "hosted MCP servers are not supported yet",
+                "an MCP server is registered with POST /api/v1/mcp/servers",
             ));
         }
         if self.repository_url.is_some() {
@@ -157,6 +157,7 @@ impl CreateWorkspace {
             owner: Some(owner),
             warm_start: self.warm_start.unwrap_or(true),
             snapshot: None,
+            hosted: None,
         })
     }
 }

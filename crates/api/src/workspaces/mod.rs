@@ -25,6 +25,6 @@ pub(crate) mod stop;
 pub(crate) mod terminal;
 pub(crate) mod text;
 pub(crate) mod tunnel;
-mod view;
+pub(crate) mod view;
 pub(crate) mod watch;
 pub(crate) mod write;

@@ -44,6 +44,7 @@ fn first_admin(token: &BearerToken) -> ApiToken {
         owner_id: None,
         revoked_at: None,
         session: None,
+        mcp_servers: None,
     }
 }
 

@@ -96,14 +96,22 @@ async fn serve(settings: Settings, environment: &Environment) -> Result<()> {
         }
     };
     let handle = workspaces.as_ref().map(emergent_workspaces::Service::handle);
+    let mcp_servers = match &handle {
+        Some(workspaces) => Some(host_mcp_servers(&settings, workspaces.clone()).await?),
+        None => None,
+    };
+    let mcp_handle = mcp_servers.as_ref().map(emergent_mcp_hosting::Service::handle);
 
     let listen_file = data_dir::listen(&folder);
     private_file::replace(&listen_file, &format!("http://{}", reachable(address)))?;
     announce(address)?;
     tracing::info!(%address, data_dir = %folder.display(), "listening on http://{address}");
-    api.run(Arc::clone(&store), handle, signals.wait(), SHUTDOWN_GRACE).await;
+    api.run(Arc::clone(&store), handle, mcp_handle, signals.wait(), SHUTDOWN_GRACE).await;
 
     tracing::info!("shutting down; workspaces stay up");
+    if let Some(mcp_servers) = mcp_servers {
+        mcp_servers.shutdown().await;
+    }
     match workspaces {
         // Every call has ended or been dropped by now.
         Some(workspaces) => workspaces.shutdown(Duration::ZERO).await,
@@ -170,6 +178,17 @@ async fn start_workspaces(
     emergent_workspaces::Service::start(options, store, orchestrator)
         .await
         .context("cannot start the workspaces")
+}
+
+async fn host_mcp_servers(
+    settings: &Settings,
+    workspaces: emergent_workspaces::Handle,
+) -> Result<emergent_mcp_hosting::Service> {
+    let options = emergent_mcp_hosting::Options {
+        keep_running: settings.mcp_keep_running,
+        ..emergent_mcp_hosting::Options::default()
+    };
+    emergent_mcp_hosting::Service::start(options, workspaces).await.context("cannot host the MCP servers")
 }
 
 /// Where a test wants this server to be killed. Programs that people run do not ask.

@@ -60,6 +60,8 @@ pub(crate) const WORKSPACE_BASH_MAX_TIMEOUT_MS: &str = "WORKSPACE_BASH_MAX_TIMEO
 pub(crate) const WORKSPACE_STREAM_IDLE_SECONDS: &str = "WORKSPACE_STREAM_IDLE_SECONDS";
 /// How many minutes after its last use a workspace is stopped; 0 is never. Default 0.
 pub(crate) const WORKSPACE_IDLE_STOP_MINUTES: &str = "WORKSPACE_IDLE_STOP_MINUTES";
+/// Whether the sandboxes of hosted MCP servers go on when the server ends. Default false.
+pub(crate) const MCP_KEEP_RUNNING: &str = "MCP_KEEP_RUNNING";
 /// How many sandboxes are made before anybody asks for them; 0 is none. Default 2.
 pub(crate) const WORKSPACE_WARM_POOL_SIZE: &str = "WORKSPACE_WARM_POOL_SIZE";
 /// How many copies of workspaces' files are kept at most. Default 100.
@@ -87,7 +89,7 @@ pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 /// A person's own folder.
 pub(crate) const HOME: &str = "HOME";
 
-const KNOWN: [&str; 34] = [
+const KNOWN: [&str; 35] = [
     EMERGENT_CONFIG,
     EMERGENT_DATA_DIR,
     EMERGENT_LISTEN,
@@ -116,6 +118,7 @@ const KNOWN: [&str; 34] = [
     WORKSPACE_MAX_SNAPSHOTS,
     WORKSPACE_ALERT_PERCENT,
     WORKSPACE_EGRESS_ALLOW,
+    MCP_KEEP_RUNNING,
     DEPLOYMENT_MODE,
     GITHUB_APP_ENCRYPTION_KEY,
     DATABASE_URL,

@@ -30,6 +30,9 @@
 //! max_snapshots = 100
 //! alert_percent = 80
 //!
+//! [mcp]
+//! keep_running = false
+//!
 //! [[workspaces.pools]]
 //! name = "small"
 //! size = 4
@@ -74,6 +77,14 @@ struct File {
     database_url: Option<String>,
     #[serde(default)]
     workspaces: Workspaces,
+    #[serde(default)]
+    mcp: Mcp,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mcp {
+    keep_running: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -153,6 +164,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Layer, SettingsError> {
         bash_max_timeout_ms: file.workspaces.bash_max_timeout_ms,
         stream_idle_seconds: file.workspaces.stream_idle_seconds,
         idle_stop_minutes: file.workspaces.idle_stop_minutes,
+        mcp_keep_running: file.mcp.keep_running,
         warm_pool_size: file.workspaces.warm_pool_size,
         pools: pools.transpose()?,
         max_snapshots: file.workspaces.max_snapshots,

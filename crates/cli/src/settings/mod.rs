@@ -107,6 +107,8 @@ pub(crate) struct Settings {
     /// `None` is never.
     pub(crate) stream_idle: Option<Duration>,
     pub(crate) idle_stop: Option<Duration>,
+    /// Whether sandboxes of MCP servers go on when the server ends.
+    pub(crate) mcp_keep_running: bool,
     /// Of the default pool.
     pub(crate) warm_pool_size: u32,
     /// Those beside it.
@@ -232,6 +234,7 @@ impl Settings {
                 .map(|minutes| Duration::from_secs(60 * u64::from(minutes.get()))),
             stream_idle: NonZeroU32::new(layer.stream_idle_seconds.unwrap_or(300))
                 .map(|seconds| Duration::from_secs(seconds.get().into())),
+            mcp_keep_running: layer.mcp_keep_running.unwrap_or(false),
             warm_pool_size,
             pools,
             max_snapshots: layer.max_snapshots.unwrap_or(100),

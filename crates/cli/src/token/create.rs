@@ -26,6 +26,9 @@ pub(crate) struct Create {
     /// A tool of a session; may be repeated; all where not said
     #[arg(long = "tool", value_name = "NAME", requires = "workspace")]
     tools: Vec<String>,
+    /// A hosted MCP server that it may use; may be repeated
+    #[arg(long = "mcp-server", value_name = "NAME")]
+    mcp_servers: Vec<String>,
 }
 
 impl Create {
@@ -36,6 +39,7 @@ impl Create {
             expires_in_seconds: self.expires_in,
             workspace_id: self.workspace,
             tools: (!self.tools.is_empty()).then_some(self.tools),
+            mcp_servers: (!self.mcp_servers.is_empty()).then_some(self.mcp_servers),
         };
         let made = client.create_token(&request).await?;
         output.result(&made, |made| made.token.clone());

@@ -16,8 +16,8 @@ use super::faults::{Fault, Faults};
 use super::sandbox::FakeSandbox;
 use super::snapshots::FakeSnapshots;
 use crate::{
-    DiskUse, Health, NamedDemands, ObservedSandbox, ObservedSnapshot, ObservedState, Operation,
-    ProviderError, Sandbox, SandboxSpec, Snapshot, StartupTimes, Usage, WorkspaceProvider,
+    DiskUse, Health, ImageDefaults, NamedDemands, ObservedSandbox, ObservedSnapshot, ObservedState,
+    Operation, ProviderError, Sandbox, SandboxSpec, Snapshot, StartupTimes, Usage, WorkspaceProvider,
 };
 
 /// A provider that works, isolates nothing, and fails on demand.
@@ -35,6 +35,7 @@ pub struct FakeProvider {
     usage: std::sync::Mutex<HashMap<WorkspaceId, Usage>>,
     named: std::sync::Mutex<NamedDemands>,
     out_of_memory: std::sync::Mutex<HashSet<WorkspaceId>>,
+    image: std::sync::Mutex<Option<ImageDefaults>>,
 }
 
 impl FakeProvider {
@@ -54,6 +55,7 @@ impl FakeProvider {
             usage: std::sync::Mutex::default(),
             named: std::sync::Mutex::default(),
             out_of_memory: std::sync::Mutex::default(),
+            image: std::sync::Mutex::default(),
         }
     }
 
@@ -80,6 +82,11 @@ impl FakeProvider {
     /// What every sandbox uses of its disk from now on.
     pub fn set_disk_use(&self, used: DiskUse) {
         *self.disk_use.lock().expect("not poisoned") = Some(used);
+    }
+
+    /// What the author of every image wants to be run, from now on.
+    pub fn set_image(&self, image: ImageDefaults) {
+        *self.image.lock().expect("not poisoned") = Some(image);
     }
 
     /// What one sandbox uses from now on; nothing is known of the others.
@@ -127,7 +134,7 @@ impl FakeProvider {
             network: NetworkMode::Isolated,
             persistence: Persistence::Home,
             disk_enforcement: DiskEnforcement::Monitored,
-            image: None,
+            image: self.image.lock().expect("not poisoned").clone(),
             warnings: vec!["the fake provider isolates nothing".to_owned()],
         }
     }

@@ -9,6 +9,7 @@ pub(crate) mod attachments;
 pub(crate) mod audit;
 pub(crate) mod installation;
 pub(crate) mod keys;
+pub(crate) mod mcp_servers;
 mod reading;
 pub(crate) mod settings;
 pub(crate) mod snapshots;

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::StoreError;
 use crate::error::Cause;
+use crate::{Environment, Place, StoreError, Vault};
 
 /// What a database's row can be asked for. NULL is `None`.
 pub(crate) trait Columns {
@@ -123,6 +123,20 @@ impl<'a, Row: Columns> Record<'a, Row> {
 
     pub(crate) fn flag(&self, column: &'static str) -> Result<bool, StoreError> {
         self.present(column, self.known(column, self.row.flag(column))?)
+    }
+
+    /// Environment variables that were sealed for this place. NULL is none at all.
+    pub(crate) fn environment(
+        &self,
+        column: &'static str,
+        place: Place<'_>,
+        vault: &Vault,
+    ) -> Result<Environment, StoreError> {
+        let Some(sealed) = self.bytes_optional(column)? else {
+            return Ok(Environment::default());
+        };
+        let json = vault.open(place, sealed).map_err(|error| self.unreadable(column, error))?;
+        Environment::from_json(&json).map_err(|error| self.unreadable(column, error))
     }
 
     /// The error for a column that makes no sense.

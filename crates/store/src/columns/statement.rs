@@ -14,6 +14,7 @@ pub(crate) struct Dialect {
     pub(crate) snapshots: &'static str,
     pub(crate) attachments: &'static str,
     pub(crate) settings: &'static str,
+    pub(crate) mcp_servers: &'static str,
     /// What makes JSON out of the text before it.
     pub(crate) json_cast: &'static str,
 }

@@ -26,6 +26,7 @@ pub(crate) fn insert(dialect: &'static Dialect, token: &ApiToken) -> Result<Stat
         ("revoked_at", Value::instant_optional(token.revoked_at)),
         ("session_workspace_id", Value::Id(session.map(|session| session.workspace_id.as_uuid()))),
         ("session_tools", writing.json_optional("session_tools", &tools)?),
+        ("mcp_servers", writing.json_optional("mcp_servers", &token.mcp_servers)?),
     ];
     Ok(Statement::insert(dialect, dialect.tokens, vec![columns]))
 }
@@ -108,5 +109,6 @@ pub(crate) fn decode<Row: Columns>(record: &Record<'_, Row>) -> Result<ApiToken,
         owner_id: record.id_optional("owner_id")?,
         revoked_at: record.instant_optional("revoked_at")?,
         session: workspace_id.map(|workspace_id| SessionScope { workspace_id, tools }),
+        mcp_servers: record.json_optional("mcp_servers")?,
     })
 }

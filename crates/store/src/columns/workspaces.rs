@@ -8,14 +8,17 @@ use emergent_types::{
 
 use super::{Column, Columns, Dialect, Record, Statement, Value, Writing};
 use crate::{
-    Environment, Operation, Page, Place, StoreError, Vault, WorkspaceCursor, WorkspaceFilter, WorkspacePage,
-    WorkspaceRow,
+    Operation, Page, Place, StoreError, Vault, WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow,
 };
 
 const ENVIRONMENT: &str = "environment_encrypted";
 
 /// One name for every database, so that a sealed value may be moved from one to another.
 const ENVIRONMENT_PLACE: &str = "kb_agent_workspaces.environment_encrypted";
+
+fn place(row: &str) -> Place<'_> {
+    Place { column: ENVIRONMENT_PLACE, row }
+}
 
 /// Writes all of a row.
 pub(crate) fn insert(
@@ -25,7 +28,7 @@ pub(crate) fn insert(
 ) -> Result<Statement, StoreError> {
     let writing = Writing { operation: Operation::InsertWorkspace(row.id) };
     let id = row.id.to_string();
-    let place = Place { column: ENVIRONMENT_PLACE, row: &id };
+    let place = place(&id);
     let mut columns = vec![
         ("id", Value::id(row.id.as_uuid())),
         ("agent_session_id", Value::Id(row.agent_session_id)),
@@ -167,7 +170,7 @@ pub(crate) fn decode<Row: Columns>(
         network: record.word("network")?,
         base_image: record.text_optional("base_image")?,
         ttl_seconds: record.number_optional("ttl_seconds")?,
-        environment: unseal(record, id, vault)?,
+        environment: record.environment(ENVIRONMENT, place(&id.to_string()), vault)?,
         owner_id: record.id_optional("owner_id")?,
         isolation: record.word_optional("isolation")?,
         persistence: record.word_optional("persistence")?,
@@ -179,17 +182,4 @@ pub(crate) fn decode<Row: Columns>(
         acknowledged: record.flag("acknowledged")?,
         warm_pool: record.text_optional("warm_pool")?,
     })
-}
-
-fn unseal<Row: Columns>(
-    record: &Record<'_, Row>,
-    id: WorkspaceId,
-    vault: &Vault,
-) -> Result<Environment, StoreError> {
-    let Some(sealed) = record.bytes_optional(ENVIRONMENT)? else {
-        return Ok(Environment::default());
-    };
-    let place = Place { column: ENVIRONMENT_PLACE, row: &id.to_string() };
-    let json = vault.open(place, sealed).map_err(|error| record.unreadable(ENVIRONMENT, error))?;
-    Environment::from_json(&json).map_err(|error| record.unreadable(ENVIRONMENT, error))
 }

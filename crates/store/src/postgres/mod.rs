@@ -21,6 +21,7 @@ mod failure;
 mod installation;
 mod keys;
 mod lock;
+mod mcp_servers;
 mod migrations;
 mod open;
 mod settings;

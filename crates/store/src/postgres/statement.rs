@@ -19,6 +19,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     snapshots: "kb.workspace_snapshots",
     attachments: "kb.workspace_attachments",
     settings: "core.settings",
+    mcp_servers: "kb.mcp_servers",
     json_cast: "::jsonb",
 };
 

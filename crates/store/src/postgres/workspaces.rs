@@ -15,6 +15,7 @@ use super::statement::{DIALECT, query, workspace};
 use super::{CALL_LIMIT, LONG_CALL_LIMIT, PostgresStore, commit, keys, within};
 use crate::clock::to_stored_precision;
 use crate::columns::keys::ToMake;
+use crate::columns::mcp_servers;
 use crate::columns::workspaces::{self, decode};
 use crate::columns::{self, Statement};
 use crate::violation;
@@ -48,10 +49,14 @@ impl PostgresStore {
         row: &WorkspaceRow,
         max_active: u32,
         key: Option<&IdempotencyKey>,
-        what: NewOrMember,
+        what: NewOrMember<'_>,
     ) -> Result<(), InsertWorkspaceError> {
         let operation = what.operation(row.id);
         let insert = workspaces::insert(&DIALECT, row, &self.vault)?;
+        let register = match what {
+            NewOrMember::Server(server) => Some(mcp_servers::insert(&DIALECT, server, &self.vault)?),
+            NewOrMember::New | NewOrMember::Member => None,
+        };
         let transaction = within(CALL_LIMIT, operation, async {
             let mut transaction = self.begin(operation).await?;
             if let Some(key) = key {
@@ -79,6 +84,11 @@ impl PostgresStore {
             query(insert).execute(&mut *transaction).await.map_err(|error| {
                 violation::of_workspace(row, &error).unwrap_or_else(|| because(operation)(error).into())
             })?;
+            if let (NewOrMember::Server(server), Some(register)) = (what, register) {
+                query(register).execute(&mut *transaction).await.map_err(|error| {
+                    violation::of_server(server, &error).unwrap_or_else(|| because(operation)(error).into())
+                })?;
+            }
             Ok(transaction)
         })
         .await?;

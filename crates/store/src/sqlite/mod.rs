@@ -22,6 +22,7 @@ mod failure;
 mod installation;
 mod keys;
 mod lock;
+mod mcp_servers;
 pub(crate) mod migrations;
 mod open;
 mod reserve;

@@ -20,6 +20,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     snapshots: "kb_workspace_snapshots",
     attachments: "kb_workspace_attachments",
     settings: "core_settings",
+    mcp_servers: "kb_mcp_servers",
     json_cast: "",
 };
 

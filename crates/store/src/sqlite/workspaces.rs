@@ -13,6 +13,7 @@ use super::statement::{DIALECT, query, workspace};
 use super::{SqliteStore, keys};
 use crate::clock::to_millis;
 use crate::columns::keys::ToMake;
+use crate::columns::mcp_servers;
 use crate::columns::workspaces::{self, decode};
 use crate::violation;
 use crate::workspace::NewOrMember;
@@ -44,11 +45,15 @@ impl SqliteStore {
         row: &WorkspaceRow,
         max_active: u32,
         key: Option<&IdempotencyKey>,
-        what: NewOrMember,
+        what: NewOrMember<'_>,
     ) -> Result<(), InsertWorkspaceError> {
         let operation = what.operation(row.id);
         // Sealed before the write lock is taken.
         let insert = workspaces::insert(&DIALECT, row, &self.vault)?;
+        let register = match what {
+            NewOrMember::Server(server) => Some(mcp_servers::insert(&DIALECT, server, &self.vault)?),
+            NewOrMember::New | NewOrMember::Member => None,
+        };
         let mut transaction = self.begin(operation).await?;
         if let Some(key) = key {
             let make = ToMake::workspace(&DIALECT, key, row);
@@ -72,6 +77,11 @@ impl SqliteStore {
         query(insert).execute(&mut *transaction).await.map_err(|error| {
             violation::of_workspace(row, &error).unwrap_or_else(|| because(operation)(error).into())
         })?;
+        if let (NewOrMember::Server(server), Some(register)) = (what, register) {
+            query(register).execute(&mut *transaction).await.map_err(|error| {
+                violation::of_server(server, &error).unwrap_or_else(|| because(operation)(error).into())
+            })?;
+        }
         transaction.commit().await.map_err(because(operation))?;
         Ok(())
     }

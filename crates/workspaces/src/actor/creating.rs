@@ -4,9 +4,10 @@ use std::time::Instant;
 
 use emergent_agent_client::AgentClient;
 use emergent_orchestrator::{Attempt, NoProvider, Placement, Refusal};
-use emergent_provider::SandboxSpec;
+use emergent_provider::{ImageDefaults, SandboxSpec};
 use emergent_store::{AttemptOutcome, AttemptRecord, WarningsUpdate, WorkspaceUpdate};
-use emergent_types::WorkspaceStatus;
+use emergent_types::{ContainerType, WorkspaceStatus};
+use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{Actor, CreateReply, Interrupted, Phase};
@@ -39,6 +40,7 @@ impl Actor {
         self.context.reach(Place::CreateSandboxMade).await;
         // Recorded before the agent is spoken to: a crash from here on finds the provider.
         self.record(placed_update(&placed)).await;
+        self.keep_image_defaults(placed.sandbox.image.as_ref()).await;
         self.context.reach(Place::CreateSandboxRecorded).await;
         // One that an earlier server has left is returned by a create as it is.
         let since = Instant::now();
@@ -58,6 +60,17 @@ impl Actor {
                 let error = CreateError::AgentSilent { id: self.id, reason: error.to_string() };
                 self.give_up("agent_unreachable", error, reply).await
             }
+        }
+    }
+
+    /// What an MCP server's image wants to be run, for whoever starts it: now and after a restart.
+    async fn keep_image_defaults(&self, image: Option<&ImageDefaults>) {
+        let Some(image) = image.filter(|_| self.row().container_type == ContainerType::McpServer) else {
+            return;
+        };
+        let kept = self.context.store.set_image_defaults(self.id, &json!(image)).await;
+        if let Err(error) = kept {
+            tracing::warn!(workspace = %self.id, %error, "what the image of {} runs is not kept: {error}", self.id);
         }
     }
 

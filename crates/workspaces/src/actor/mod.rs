@@ -33,7 +33,7 @@ use crate::dialer::ProviderDialer;
 use crate::events;
 use crate::new_workspace::Named;
 use crate::service::{Context, Entry, Presence};
-use crate::{CreateError, LifecycleError};
+use crate::{CreateError, LifecycleError, volumes};
 
 pub(crate) use aside::Aside;
 pub(crate) use claiming::{Claim, Claimed};
@@ -375,13 +375,14 @@ impl Actor {
 
     fn spec(&self) -> SandboxSpec {
         let row = self.row();
+        let volumes = volumes::volumes_of(&row);
         SandboxSpec {
             id: self.id,
             limits: row.resource_limits,
             network: row.network,
             named: self.context.options.named(&row),
             base_image: row.base_image,
-            volumes: Vec::new(),
+            volumes,
             agent_key: self.agent_key(),
         }
     }

@@ -45,6 +45,7 @@ impl Condition {
 pub(super) fn now(context: &Context) -> Vec<Condition> {
     let mut conditions = of_host(context);
     conditions.extend(of_providers(context));
+    conditions.extend(of_servers(context));
     let threshold = f64::from(context.options.alert_percent);
     context.registry.with_all(|entries| {
         conditions.extend(entries.filter_map(|entry| of_disk(entry, threshold)));
@@ -85,6 +86,18 @@ fn of_providers(context: &Context) -> impl Iterator<Item = Condition> {
             message: format!("provider {provider} is unhealthy: {reason}"),
             value: None,
         })
+    })
+}
+
+fn of_servers(context: &Context) -> impl Iterator<Item = Condition> {
+    context.alerts.troubled_servers().into_iter().map(|(name, trouble)| {
+        let kind = AlertKind::McpServer;
+        Condition {
+            id: format!("{kind}:{name}"),
+            kind,
+            message: format!("MCP server {name} {trouble}"),
+            value: None,
+        }
     })
 }
 

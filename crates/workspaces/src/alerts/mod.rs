@@ -42,12 +42,20 @@ pub enum AlertKind {
     ProviderUnhealthy,
     /// A workspace's disk is nearly full.
     WorkspaceDisk,
+    /// A hosted MCP server ends again and again, or does not answer.
+    McpServer,
 }
 
 impl AlertKind {
     /// Every kind.
-    pub const ALL: [Self; 5] =
-        [Self::HostCpu, Self::HostMemory, Self::HostDisk, Self::ProviderUnhealthy, Self::WorkspaceDisk];
+    pub const ALL: [Self; 6] = [
+        Self::HostCpu,
+        Self::HostMemory,
+        Self::HostDisk,
+        Self::ProviderUnhealthy,
+        Self::WorkspaceDisk,
+        Self::McpServer,
+    ];
 
     /// Its name.
     pub fn as_str(self) -> &'static str {
@@ -57,6 +65,7 @@ impl AlertKind {
             Self::HostDisk => "host_disk",
             Self::ProviderUnhealthy => "provider_unhealthy",
             Self::WorkspaceDisk => "workspace_disk",
+            Self::McpServer => "mcp_server",
         }
     }
 }
@@ -115,6 +124,8 @@ pub(crate) struct Alerts {
 struct State {
     active: BTreeMap<String, Alert>,
     raised: BTreeMap<AlertKind, u64>,
+    /// What is wrong with MCP servers, by name, as whoever hosts them says.
+    servers: BTreeMap<String, String>,
 }
 
 /// What a look at the conditions changed.
@@ -131,6 +142,11 @@ impl Alerts {
 
     pub(crate) fn active(&self) -> Vec<Alert> {
         self.state().active.values().cloned().collect()
+    }
+
+    /// What is wrong with MCP servers, by name.
+    fn troubled_servers(&self) -> BTreeMap<String, String> {
+        self.state().servers.clone()
     }
 
     /// How often each kind was raised.
@@ -222,6 +238,18 @@ impl Handle {
     /// What somebody should look at now, by id.
     pub fn alerts(&self) -> Vec<Alert> {
         self.context().alerts.active()
+    }
+
+    /// Says what is wrong with an MCP server, or that nothing is.
+    pub fn report_server(&self, name: &str, trouble: Option<String>) {
+        {
+            let mut state = self.context().alerts.state();
+            match trouble {
+                Some(trouble) => drop(state.servers.insert(name.to_owned(), trouble)),
+                None => drop(state.servers.remove(name)),
+            }
+        }
+        look(self.context());
     }
 
     /// How often alerts of each kind were raised.

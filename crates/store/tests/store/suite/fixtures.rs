@@ -143,6 +143,7 @@ pub(crate) fn token(kind: TokenKind) -> ApiToken {
         owner_id: None,
         revoked_at: None,
         session: None,
+        mcp_servers: None,
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod expiry;
 pub(crate) mod fixtures;
 pub(crate) mod idempotency;
 pub(crate) mod listing;
+pub(crate) mod mcp_servers;
 pub(crate) mod places;
 pub(crate) mod pools;
 pub(crate) mod random_operations;
@@ -72,6 +73,11 @@ macro_rules! every_check {
                 a_snapshot_comes_back_as_it_was_written,
                 the_quota_is_exact,
                 snapshots_are_listed_newest_first,
+            }
+            mcp_servers {
+                a_server_comes_back_as_it_was_written,
+                a_name_is_given_once,
+                a_server_goes_with_its_sandbox,
             }
             attachments {
                 one_session_at_a_time,

@@ -49,7 +49,8 @@ pub(crate) async fn a_token_comes_back_as_it_was_written(store: &dyn Store) {
         ..token(TokenKind::Session)
     };
     let tools = vec!["bash".to_owned(), "a \"quoted\" tool".to_owned()];
-    for token in [owner.clone(), session(None), session(Some(vec![])), session(Some(tools))] {
+    let granted = ApiToken { mcp_servers: Some(vec!["langfuse-mcp".to_owned()]), ..token(TokenKind::User) };
+    for token in [owner.clone(), session(None), session(Some(vec![])), session(Some(tools)), granted] {
         store.insert_token(&token, None).await.unwrap();
         assert_eq!(store.get_token(token.id).await.unwrap().as_ref(), Some(&token));
         assert_eq!(store.find_token_by_hash(&token.hash).await.unwrap(), Some(token));

@@ -1,0 +1,181 @@
+//! Calls of nobody in particular: one request, one answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use emergent_mcp_bridge::{self as bridge, CallError, Declaration, RawJson, Reply};
+use emergent_types::{ServerHealth, ServerMode};
+use emergent_workspaces::{InUse, ToolError};
+use serde::Deserialize;
+
+use crate::error::CallFailure;
+use crate::registry::Server;
+use crate::supervision::State;
+use crate::{Handle, ToolFilter};
+
+/// Methods that make no sense without a client that stays, with the reason.
+const REFUSED: [(&str, &str); 6] = [
+    ("initialize", "the bridge shakes hands with the server once for everybody"),
+    ("server/discover", "the bridge has done that"),
+    ("subscriptions/listen", "there is nobody to tell"),
+    ("resources/subscribe", "there is nobody to tell"),
+    ("resources/unsubscribe", "there is nobody to tell"),
+    ("logging/setLevel", "log messages belong to no call"),
+];
+
+#[derive(Deserialize)]
+struct NamedTool {
+    name: String,
+}
+
+impl Handle {
+    /// Sends a request to a server and waits for its answer. `None` for the timeout takes the server's own. A
+    /// call that is given up does not end the program, and its late answer is nobody's.
+    pub async fn call(
+        &self,
+        name_or_id: &str,
+        method: &str,
+        params: Option<RawJson>,
+        timeout: Option<Duration>,
+    ) -> Result<Reply, CallFailure> {
+        let server = self.find_for_call(name_or_id)?;
+        let params = match params {
+            Some(params) => params,
+            None => RawJson::parse("{}").map_err(|error| CallFailure::Malformed(error.to_string()))?,
+        };
+        let filter = server.filter();
+        check(&server, &filter, method, &params)?;
+        let row = server.row();
+        let timeout = timeout.unwrap_or(Duration::from_millis(row.call_timeout_ms.into()));
+        let reply = match row.mode {
+            ServerMode::Shared => {
+                let bridge = self.bridge_of(&server)?;
+                bridge
+                    .request(method, &params, Some(timeout))
+                    .await
+                    .map_err(|error| failure(&server, error))?
+            }
+            ServerMode::Dedicated => {
+                let dedicated = self.dedicated(name_or_id, nobody()?).await?;
+                let asked = dedicated.bridge().request(method, &params, Some(timeout)).await;
+                dedicated.end().await;
+                asked.map_err(|error| failure(&server, error))?
+            }
+        };
+        match reply {
+            Reply::Result(result) if method == "tools/list" && !filter.is_open() => {
+                let unusable = |reason: &str| CallFailure::Unusable {
+                    server: server.name.clone(),
+                    reason: reason.to_owned(),
+                };
+                let left =
+                    filter.filter_list(result.as_str()).ok_or_else(|| unusable("not a list of tools"))?;
+                RawJson::parse(left).map(Reply::Result).map_err(|error| unusable(&error.to_string()))
+            }
+            reply => Ok(reply),
+        }
+    }
+
+    /// The bridge to a shared server's program, for clients that stay: it lives as long as the server is
+    /// hosted, over restarts of its program.
+    pub fn bridge(&self, name_or_id: &str) -> Result<bridge::Handle, CallFailure> {
+        self.bridge_of(&self.find_for_call(name_or_id)?)
+    }
+
+    /// Which of its tools may be used.
+    pub fn tool_filter(&self, name_or_id: &str) -> Result<ToolFilter, CallFailure> {
+        Ok(self.find_for_call(name_or_id)?.filter())
+    }
+
+    /// A connection to the port of a server that speaks HTTP itself. Nothing but this leads there.
+    pub async fn dial(
+        &self,
+        name_or_id: &str,
+    ) -> Result<InUse<emergent_agent_client::TunnelStream>, CallFailure> {
+        let server = self.find_for_call(name_or_id)?;
+        let row = server.row();
+        let port = row.port.filter(|_| !row.stdio_bridge);
+        let port = port.ok_or_else(|| CallFailure::NoPort(server.name.clone()))?;
+        self.check_running(&server)?;
+        let closed = |reason: ToolError| CallFailure::PortClosed { server: server.name.clone(), reason };
+        let call = self.context.workspaces.tool(server.id).await.map_err(closed)?;
+        call.tunnel(port).await.map_err(closed)
+    }
+
+    pub(crate) fn find_for_call(&self, name_or_id: &str) -> Result<Arc<Server>, CallFailure> {
+        let found = self.context.registry.find(name_or_id);
+        found.ok_or_else(|| CallFailure::NotFound(name_or_id.to_owned()))
+    }
+
+    fn bridge_of(&self, server: &Arc<Server>) -> Result<bridge::Handle, CallFailure> {
+        if !server.row().stdio_bridge {
+            return Err(CallFailure::NotBridged(server.name.clone()));
+        }
+        self.check_running(server)?;
+        server.bridge().ok_or_else(|| unavailable(server, "its program is being started"))
+    }
+
+    /// Refuses at once what cannot be served soon.
+    pub(crate) fn check_running(&self, server: &Arc<Server>) -> Result<(), CallFailure> {
+        match server.status.borrow().health() {
+            ServerHealth::Ok | ServerHealth::Unresponsive | ServerHealth::Starting => Ok(()),
+            ServerHealth::BackingOff | ServerHealth::Ended => {
+                Err(unavailable(server, "its program does not run"))
+            }
+        }
+    }
+}
+
+/// A client that can do nothing but call.
+fn nobody() -> Result<Declaration, CallFailure> {
+    let parse = |text: &str| RawJson::parse(text).map_err(|error| CallFailure::Malformed(error.to_string()));
+    Ok(Declaration {
+        capabilities: parse("{}")?,
+        info: parse(concat!(r#"{"name":"emergent","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#))?,
+    })
+}
+
+fn unavailable(server: &Server, otherwise: &str) -> CallFailure {
+    let status = server.status.borrow().clone();
+    let crash = status.last_crash.as_ref();
+    let reason = crash.map_or_else(|| otherwise.to_owned(), |crash| crash.reason.clone());
+    let retry_after = match status.state {
+        State::Waiting { until, .. } => Some(until.duration_since(tokio::time::Instant::now())),
+        _ => None,
+    };
+    CallFailure::Unavailable { server: server.name.clone(), health: status.health(), reason, retry_after }
+}
+
+fn check(server: &Server, filter: &ToolFilter, method: &str, params: &RawJson) -> Result<(), CallFailure> {
+    let refused = |reason| CallFailure::MethodRefused { method: method.to_owned(), reason };
+    if method.starts_with("notifications/") {
+        return Err(refused("notifications have no answer"));
+    }
+    if let Some((_, reason)) = REFUSED.iter().find(|(name, _)| *name == method) {
+        return Err(refused(reason));
+    }
+    if method == "tools/call" && !filter.is_open() {
+        let named: NamedTool = serde_json::from_str(params.as_str())
+            .map_err(|_| CallFailure::Malformed("params.name must name a tool".to_owned()))?;
+        if !filter.allows(&named.name) {
+            return Err(CallFailure::ToolRefused { server: server.name.clone(), tool: named.name });
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn failure(server: &Server, error: CallError) -> CallFailure {
+    let name = server.name.clone();
+    match error {
+        CallError::TimedOut(after) => CallFailure::TimedOut { server: name, after },
+        CallError::Ended { reason, sent } => {
+            CallFailure::Ended { server: name, reason: reason.to_string(), sent }
+        }
+        CallError::Malformed(_) | CallError::TooLong { .. } | CallError::UnsupportedVersion(_) => {
+            CallFailure::Malformed(error.to_string())
+        }
+        CallError::AnswerTooLong { .. } | CallError::Cancelled | CallError::TooManyRounds(_) => {
+            CallFailure::Unusable { server: name, reason: error.to_string() }
+        }
+    }
+}

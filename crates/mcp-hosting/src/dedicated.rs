@@ -1,0 +1,90 @@
+//! A process for one client alone.
+
+use std::time::Duration;
+
+use emergent_mcp_bridge::{self as bridge, Bridge, Declaration, Mode};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::attempt::{bridge_options, program};
+use crate::calls::failure;
+use crate::error::CallFailure;
+use crate::process::{Process, Stdout};
+use crate::{Handle, sandbox};
+
+/// How long such a process may take to end.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long it may take to be usable.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+
+/// A process for one client alone, in the sandbox of its server. It ends when this is dropped, and when its
+/// server is restarted, closed or lost.
+pub struct Dedicated {
+    bridge: bridge::Handle,
+    stop: Option<oneshot::Sender<()>>,
+    keeper: JoinHandle<()>,
+}
+
+impl Dedicated {
+    /// The way to it.
+    pub fn bridge(&self) -> &bridge::Handle {
+        &self.bridge
+    }
+
+    /// Ends it, and waits until it is over.
+    pub async fn end(mut self) {
+        drop(self.stop.take());
+        // One that panicked has let go of its process, too.
+        let _panicked = (&mut self.keeper).await;
+    }
+}
+
+impl Handle {
+    /// Starts a process for a client that says this about itself.
+    pub async fn dedicated(
+        &self,
+        name_or_id: &str,
+        declaration: Declaration,
+    ) -> Result<Dedicated, CallFailure> {
+        let server = self.find_for_call(name_or_id)?;
+        let row = server.row();
+        if !row.stdio_bridge {
+            return Err(CallFailure::NotBridged(server.name.clone()));
+        }
+        self.check_running(&server)?;
+        let options = &self.context.options;
+        let too_many =
+            || CallFailure::TooManyProcesses { server: server.name.clone(), max: options.max_dedicated };
+        let place = server.dedicated.clone().try_acquire_owned().map_err(|_| too_many())?;
+        let broken = |reason: String| CallFailure::Ended { server: server.name.clone(), reason, sent: false };
+        let call = sandbox::ready(&self.context.workspaces, server.id, options.sandbox_limit)
+            .await
+            .map_err(|error| broken(error.to_string()))?;
+        let spec = program(&row).map_err(broken)?;
+        let mut generation = server.generation.subscribe();
+        let started = Process::start(call, &spec, server.logs.clone(), Stdout::Protocol).await;
+        let mut process = started.map_err(|error| broken(error.to_string()))?;
+        let io = process.io().ok_or_else(|| broken("it has no streams".to_owned()))?;
+        let bridge_options = bridge::Options {
+            mode: Mode::Dedicated(declaration),
+            // There is no second process for this client.
+            restart_grace: Duration::ZERO,
+            ..bridge_options(&row, options, &server.logs)
+        };
+        let (bridge, running) = Bridge::start(bridge_options, io);
+        let (stop, stopped) = oneshot::channel();
+        let keeper = tokio::spawn(async move {
+            tokio::select! {
+                // Both ends of the bridge: the program's, and that of whoever used it.
+                _ = running => {}
+                _ = stopped => {}
+                _ = generation.changed() => {}
+            }
+            process.end(GRACE).await;
+            drop(place);
+        });
+        let dedicated = Dedicated { bridge, stop: Some(stop), keeper };
+        dedicated.bridge.ready(READY_LIMIT).await.map_err(|error| failure(&server, error))?;
+        Ok(dedicated)
+    }
+}

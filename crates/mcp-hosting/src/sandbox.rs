@@ -1,0 +1,71 @@
+//! The sandbox of a server, made ready for a program.
+
+use std::time::Duration;
+
+use emergent_agent_client::AgentError;
+use emergent_types::{WorkspaceId, WorkspaceStatus};
+use emergent_workspaces::{Handle, LifecycleError, ToolCall, ToolError};
+
+/// How often a sandbox that is on its way is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Why there is no sandbox.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SandboxError {
+    #[error("its sandbox has failed: {0}")]
+    Failed(String),
+    #[error("its sandbox could not be resumed: {0}")]
+    NotResumed(LifecycleError),
+    #[error("its sandbox is not usable: {0}")]
+    Unusable(ToolError),
+    #[error("its sandbox was not ready within {} s", .0.as_secs())]
+    TimedOut(Duration),
+}
+
+/// A call on the sandbox, once it is ready. One that is stopped is resumed; one whose agent is away is waited
+/// for.
+pub(crate) async fn ready(
+    workspaces: &Handle,
+    id: WorkspaceId,
+    limit: Duration,
+) -> Result<ToolCall, SandboxError> {
+    tokio::time::timeout(limit, until_ready(workspaces, id))
+        .await
+        .unwrap_or(Err(SandboxError::TimedOut(limit)))
+}
+
+async fn until_ready(workspaces: &Handle, id: WorkspaceId) -> Result<ToolCall, SandboxError> {
+    loop {
+        let row = workspaces.get(id).await.map_err(SandboxError::NotResumed)?;
+        match row.status {
+            WorkspaceStatus::Ready => match workspaces.tool(id).await {
+                Ok(call) => return Ok(call),
+                // Its owner looks after it, and says what came of that.
+                Err(ToolError::NotReady { .. } | ToolError::Agent(AgentError::Unreachable { .. })) => {}
+                Err(error) => return Err(SandboxError::Unusable(error)),
+            },
+            WorkspaceStatus::Stopped => match workspaces.resume(id).await {
+                // Somebody else did something with it: what, the row says.
+                Ok(_) | Err(LifecycleError::WrongState { .. }) => continue,
+                Err(error) => return Err(SandboxError::NotResumed(error)),
+            },
+            WorkspaceStatus::Failed => {
+                let reason = row.error.map_or_else(|| "no reason is known".to_owned(), |error| error.message);
+                return Err(SandboxError::Failed(reason));
+            }
+            WorkspaceStatus::Destroying => {
+                return Err(SandboxError::NotResumed(LifecycleError::NotFound { id }));
+            }
+            WorkspaceStatus::Creating | WorkspaceStatus::Resuming | WorkspaceStatus::Stopping => {}
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Returns when the sandbox is not ready any more.
+pub(crate) async fn lost(workspaces: &Handle, id: WorkspaceId) {
+    if let Ok(mut row) = workspaces.watch(id) {
+        // Closed means gone, which is lost as well.
+        let _gone = row.wait_for(|row| row.status != WorkspaceStatus::Ready).await;
+    }
+}

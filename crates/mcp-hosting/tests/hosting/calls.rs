@@ -1,0 +1,128 @@
+//! Calls of nobody in particular, and processes of one client alone.
+
+use std::time::{Duration, Instant};
+
+use emergent_mcp_bridge::{Declaration, RawJson, Reply};
+use emergent_mcp_hosting::{CallFailure, Registration};
+use serde_json::Value;
+
+use crate::setup::{Installation, eventually, is_alive, server};
+
+fn raw(text: &str) -> RawJson {
+    RawJson::parse(text).unwrap()
+}
+
+/// Proves: DESIGN-5.2, DESIGN-10.22
+#[tokio::test]
+async fn answers_and_errors_are_the_servers_own() {
+    let installation = Installation::start().await;
+    installation.servers().register(server("shell", "")).await.unwrap();
+    let call = |method: &'static str, params: &'static str| {
+        let servers = installation.servers();
+        async move { servers.call("shell", method, Some(raw(params)), None).await }
+    };
+    let Reply::Result(result) = call("tools/list", "{}").await.unwrap() else { panic!("no result") };
+    assert_eq!(result.as_str(), r#"{"tools":[{"name":"pid"},{"name":"crash"},{"name":"count"}]}"#);
+    let Reply::Error(error) = call("tools/call", r#"{"name":"nothing"}"#).await.unwrap() else {
+        panic!("no error")
+    };
+    assert_eq!(error.as_str(), r#"{"code":-32602,"message":"no such tool"}"#);
+    for method in ["initialize", "notifications/cancelled", "resources/subscribe", "logging/setLevel"] {
+        let refused = call(method, "{}").await;
+        assert!(matches!(refused, Err(CallFailure::MethodRefused { .. })), "{method}: {refused:?}");
+    }
+    assert!(matches!(installation.tool("nobody", "pid").await, Err(CallFailure::NotFound(_))));
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_is_given_up_and_its_late_answer_is_nobodys() {
+    let installation = Installation::start().await;
+    installation.servers().register(server("shell", "")).await.unwrap();
+    let pid = installation.tool("shell", "pid").await.unwrap();
+    let began = Instant::now();
+    let slow = installation
+        .servers()
+        .call("shell", "tools/call", Some(raw(r#"{"name":"slow"}"#)), Some(Duration::from_millis(300)))
+        .await;
+    assert!(matches!(slow, Err(CallFailure::TimedOut { .. })), "{slow:?}");
+    assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
+    for _ in 0..3 {
+        assert_eq!(installation.tool("shell", "pid").await.unwrap(), pid, "the same process, its own answer");
+    }
+}
+
+#[tokio::test]
+async fn tools_that_are_not_allowed_are_neither_listed_nor_called() {
+    let installation = Installation::start().await;
+    let registration = Registration {
+        tools_allow: Some(vec!["pid".to_owned(), "count".to_owned()]),
+        tools_deny: Some(vec!["count".to_owned()]),
+        ..server("shell", "")
+    };
+    installation.servers().register(registration).await.unwrap();
+    let Reply::Result(list) = installation.servers().call("shell", "tools/list", None, None).await.unwrap()
+    else {
+        panic!("no result")
+    };
+    let list: Value = serde_json::from_str(list.as_str()).unwrap();
+    assert_eq!(list, serde_json::json!({"tools": [{"name": "pid"}]}));
+    for tool in ["count", "crash", "nothing"] {
+        let refused = installation.tool("shell", tool).await;
+        assert!(matches!(refused, Err(CallFailure::ToolRefused { .. })), "{tool}: {refused:?}");
+    }
+    installation.tool("shell", "pid").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dedicated_server_has_a_process_for_each_client() {
+    let installation = Installation::start().await;
+    let registration = Registration { mode: Some("dedicated".to_owned()), ..server("own", "") };
+    installation.servers().register(registration).await.unwrap();
+    let declaration =
+        || Declaration { capabilities: raw("{}"), info: raw(r#"{"name":"test","version":"1"}"#) };
+    let one = installation.servers().dedicated("own", declaration()).await.unwrap();
+    let other = installation.servers().dedicated("own", declaration()).await.unwrap();
+    let mut pids = Vec::new();
+    for process in [&one, &other] {
+        let reply = process.bridge().call_tool("pid", None, None).await.unwrap();
+        let Reply::Result(result) = reply else { panic!("no result") };
+        let result: Value = serde_json::from_str(result.as_str()).unwrap();
+        pids.push(result["content"][0]["text"].as_str().unwrap().to_owned());
+    }
+    assert_ne!(pids[0], pids[1]);
+    one.end().await;
+    assert!(!is_alive(&pids[0]) && is_alive(&pids[1]));
+    // A call of nobody in particular has its own, too.
+    let pid = installation.tool("own", "pid").await.unwrap();
+    assert!(!pids.contains(&pid) && !is_alive(&pid));
+    // What is dropped ends as well.
+    drop(other);
+    eventually("the other is gone", || !is_alive(&pids[1])).await;
+    // And what is in use when its server is restarted.
+    let last = installation.servers().dedicated("own", declaration()).await.unwrap();
+    installation.servers().restart("own").await.unwrap();
+    let mut phase = last.bridge().phase();
+    let ended = phase.wait_for(|phase| matches!(phase, emergent_mcp_bridge::Phase::Ended { .. }));
+    assert!(tokio::time::timeout(Duration::from_secs(10), ended).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_http_is_dialed() {
+    let installation = Installation::start().await;
+    let registration = Registration {
+        stdio_bridge: Some(false),
+        port: Some(9),
+        command: Some(vec![
+            "/bin/sh".to_owned(),
+            "-c".to_owned(),
+            "echo listening; exec sleep 1000".to_owned(),
+        ]),
+        ..server("http", "")
+    };
+    installation.servers().register(registration).await.unwrap();
+    assert!(matches!(installation.tool("http", "pid").await, Err(CallFailure::NotBridged(_))));
+    assert!(matches!(installation.servers().dial("http").await, Err(CallFailure::PortClosed { .. })));
+    let mut log = installation.servers().follow_logs("http", Some(0)).unwrap();
+    let page = log.next().await.unwrap();
+    assert!(!page.lines.is_empty());
+}

@@ -1,0 +1,8 @@
+//! Hosted MCP servers on the embedded provider: a real control plane, real sandboxes, real programs.
+
+#![expect(clippy::unwrap_used, reason = "what is not as expected fails the test")]
+
+mod boot;
+mod command_line;
+mod killing;
+mod support;
