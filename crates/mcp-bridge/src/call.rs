@@ -63,8 +63,7 @@ impl Call {
 
     /// Takes the request back. Its answer is [`CallError::Cancelled`].
     pub fn cancel(&self) {
-        self.state.cancel();
-        self.shared.hub.departures.push(Departure::Call(self.state.number));
+        self.canceller().cancel();
     }
 
     /// The answer: a whole message with the client's own id. A listen request has none until it ends.
@@ -93,11 +92,13 @@ impl Call {
             self.stage = Stage::Over;
             let answer = waited??.map_err(|_| self.shared.ended(true))??;
             match (self.speaks, server) {
-                (Era::Modern, Era::Legacy) => return Ok(for_modern_client(answer, self.method())),
+                (Era::Modern, Era::Legacy) => {
+                    return Ok(for_modern_client(self.offered(answer), self.method()));
+                }
                 (Era::Legacy, Era::Modern) => {}
-                _ => return Ok(answer),
+                _ => return Ok(self.offered(answer)),
             }
-            let Some(required) = rounds::required(&answer) else { return Ok(answer) };
+            let Some(required) = rounds::required(&answer) else { return Ok(self.offered(answer)) };
             asked += 1;
             if asked > rounds::MOST {
                 return Err(CallError::TooManyRounds(rounds::MOST));
@@ -114,6 +115,11 @@ impl Call {
                 }
             }
         }
+    }
+
+    /// What takes the call back while somebody else waits for its answer.
+    pub(crate) fn canceller(&self) -> Canceller {
+        Canceller { shared: self.shared.clone(), state: self.state.clone() }
     }
 
     pub(crate) fn message(&self) -> &Message {
@@ -147,11 +153,30 @@ impl Call {
         Ok(())
     }
 
+    /// A list of tools has those that are offered.
+    fn offered(&self, answer: RawJson) -> RawJson {
+        if self.method() == "tools/list" { self.shared.hub.rules().filter(answer) } else { answer }
+    }
+
     fn method(&self) -> &str {
         match &self.message.kind {
             Kind::Request { method, .. } => method,
             _ => "",
         }
+    }
+}
+
+/// Takes a call back.
+#[derive(Debug)]
+pub(crate) struct Canceller {
+    shared: Arc<Shared>,
+    state: Arc<CallState>,
+}
+
+impl Canceller {
+    pub(crate) fn cancel(&self) {
+        self.state.cancel();
+        self.shared.hub.departures.push(Departure::Call(self.state.number));
     }
 }
 

@@ -12,11 +12,12 @@ use crate::handshake::{local_error, local_result};
 use crate::hub::{Departure, Patience, Shared};
 use crate::json::{IdKey, Kind, Malformed, Message, RawJson, pick, split_batch, text_of};
 use crate::mailbox::Incoming;
-use crate::session::{Asked, Introduction, Session, lock};
+use crate::rules::{NOT_OFFERED, ToolRules};
+use crate::session::{Asked, CallNumber, Introduction, Session, lock};
 use crate::translate::{ABOLISHED, is_for_server};
 
 /// How many messages a batch may have.
-const MOST_IN_BATCH: usize = 100;
+pub(crate) const MOST_IN_BATCH: usize = 100;
 
 /// One client of a bridge: a session of the older era, or whoever sends requests of the newer one.
 ///
@@ -47,6 +48,16 @@ impl Client {
 
     /// Sends a request. `None` for the timeout takes the bridge's.
     pub async fn begin(&self, message: RawJson, timeout: Option<Duration>) -> Result<Call, CallError> {
+        self.begin_noting(message, timeout, |_| ()).await
+    }
+
+    /// Sends a request, and says under which number before the server can say anything about it.
+    pub(crate) async fn begin_noting(
+        &self,
+        message: RawJson,
+        timeout: Option<Duration>,
+        note: impl FnOnce(CallNumber),
+    ) -> Result<Call, CallError> {
         let patience = Patience::new(timeout.unwrap_or(self.shared.hub.options.call_timeout));
         let message = Message::read_strictly(message)?;
         let Kind::Request { id, method, .. } = &message.kind else {
@@ -62,6 +73,7 @@ impl Client {
             None => Era::Legacy,
         };
         let mut call = Call::open(self.shared.clone(), self.session.clone(), message, speaks, patience)?;
+        note(call.number());
         let server = self.shared.ready(&patience).await?;
         match self.route(call.message(), &id, &method, speaks, &server)? {
             Route::Local(answer) => call.answered(answer),
@@ -139,6 +151,21 @@ impl Client {
         })
     }
 
+    /// The next message for the client that waits already.
+    pub(crate) fn take_incoming(&self) -> Option<Incoming> {
+        self.session.mailbox.take()
+    }
+
+    /// Waits until there is a message to take.
+    pub(crate) async fn news(&self) {
+        self.session.mailbox.news().await;
+    }
+
+    /// Makes it a client of the older era without a handshake.
+    pub(crate) fn introduce(&self, introduction: Introduction) {
+        self.session.introduce(introduction);
+    }
+
     async fn one_of_batch(&self, part: RawJson) -> Option<RawJson> {
         let kind = Message::read_strictly(part.clone()).map(|message| message.kind);
         let done = match kind {
@@ -164,7 +191,7 @@ impl Client {
         server: &Server,
     ) -> Result<Route, CallError> {
         let local = |result: &str| Ok(Route::Local(local_result(id, result)));
-        let refused = |code, text| Ok(Route::Local(local_error(id, code, text)));
+        let refused = |code, text: &str| Ok(Route::Local(local_error(id, code, text)));
         if speaks == Era::Modern && ABOLISHED.contains(&method) {
             return refused(-32601, "Method not found");
         }
@@ -191,6 +218,12 @@ impl Client {
                     Err(_) => refused(-32602, "notifications is not what can be listened to"),
                 }
             }
+            "tools/call" => match message.param("name").and_then(text_of) {
+                Some(name) if !self.shared.hub.rules().offers(&name) => {
+                    refused(NOT_OFFERED, &ToolRules::refusal(&name))
+                }
+                _ => Ok(Route::Owner(Task::Forward)),
+            },
             "resources/subscribe" | "resources/unsubscribe" => {
                 let Some(uri) = message.param("uri").and_then(text_of) else {
                     return refused(-32602, "uri is not a string");

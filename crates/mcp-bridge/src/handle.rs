@@ -10,7 +10,8 @@ use crate::era::{Era, Server};
 use crate::error::{CallError, ConnectError};
 use crate::handshake::request;
 use crate::hub::{Job, Patience, Phase, Shared};
-use crate::json::{Kind, Malformed, Message, Outcome, RawJson, quoted};
+use crate::json::{Kind, Malformed, Message, Outcome, RawJson, pick, quoted, text_of};
+use crate::rules::{NOT_OFFERED, ToolRules};
 use crate::session::{CallNumber, CallState, ClientId, Session, lock};
 use crate::stats::Stats;
 use crate::translate::for_modern_server;
@@ -56,6 +57,10 @@ impl Handle {
         arguments: Option<&RawJson>,
         timeout: Option<Duration>,
     ) -> Result<Reply, CallError> {
+        let rules = self.shared.hub.rules();
+        if !rules.offers(name) {
+            return Ok(refused(name));
+        }
         let arguments = arguments.map_or("{}", RawJson::as_str);
         let params = format!(r#""name":{},"arguments":{arguments}"#, quoted(name));
         self.ask("tools/call", &params, timeout, Task::Forward).await
@@ -70,6 +75,13 @@ impl Handle {
     ) -> Result<Reply, CallError> {
         let inside = params.as_str().trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         let inside = inside.ok_or(Malformed::Shape("params is not an object"))?;
+        if method == "tools/call"
+            && let [Some(name)] = pick(params.as_str(), ["name"])?
+            && let Some(name) = text_of(name)
+            && !self.shared.hub.rules().offers(&name)
+        {
+            return Ok(refused(&name));
+        }
         self.ask(method, inside, timeout, Task::Forward).await
     }
 
@@ -94,6 +106,16 @@ impl Handle {
     /// Where the process is in its life.
     pub fn phase(&self) -> watch::Receiver<Phase> {
         self.shared.hub.phase.subscribe()
+    }
+
+    /// Changes which tools are offered, from the next list and call on.
+    pub fn set_tool_rules(&self, rules: ToolRules) {
+        self.shared.hub.set_rules(rules);
+    }
+
+    /// Whether the bridge is over for good: its process is gone and nobody will start another.
+    pub fn is_over(&self) -> bool {
+        self.shared.commands.is_closed()
     }
 
     /// What was counted.
@@ -131,6 +153,7 @@ impl Handle {
         let job = Job { message, task, state, session: None, patience: Some(patience), era: server.era };
         let mut pending = self.shared.submit(job).await?;
         let answer = patience.within(&mut pending.answered).await?.map_err(|_| self.shared.ended(true))??;
+        let answer = if method == "tools/list" { hub.rules().filter(answer) } else { answer };
         let message = Message::read(answer)?;
         let member = |span| RawJson::known(message.at(span).to_owned());
         match &message.kind {
@@ -139,4 +162,10 @@ impl Handle {
             _ => Err(Malformed::Shape("the answer is no response").into()),
         }
     }
+}
+
+/// The answer to a call of a tool that is not offered.
+fn refused(tool: &str) -> Reply {
+    let text = quoted(&ToolRules::refusal(tool));
+    Reply::Error(RawJson::known(format!(r#"{{"code":{NOT_OFFERED},"message":{text}}}"#)))
 }

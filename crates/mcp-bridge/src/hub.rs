@@ -12,6 +12,7 @@ use crate::era::{Era, Server};
 use crate::error::{CallError, EndReason};
 use crate::json::{Message, RawJson, meta_member};
 use crate::options::Options;
+use crate::rules::ToolRules;
 use crate::session::{CallNumber, CallState, ClientId, Session, lock};
 use crate::stats::Counters;
 
@@ -40,6 +41,7 @@ pub(crate) struct Hub {
     pub(crate) departures: Departures,
     pub(crate) counters: Counters,
     pub(crate) closing: Notify,
+    rules: Mutex<Arc<ToolRules>>,
     /// Units of bytes that may wait for the server.
     waiting: Arc<Semaphore>,
     calls: Arc<Semaphore>,
@@ -79,6 +81,7 @@ impl Hub {
             departures: Departures::default(),
             counters: Counters::default(),
             closing: Notify::new(),
+            rules: Mutex::new(Arc::new(options.tools.clone())),
             waiting: Arc::new(Semaphore::new(options.waiting_units().min(Semaphore::MAX_PERMITS))),
             calls: Arc::new(Semaphore::new(options.max_calls.clamp(1, Semaphore::MAX_PERMITS))),
             numbers: AtomicU64::new(0),
@@ -88,6 +91,14 @@ impl Hub {
 
     pub(crate) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn rules(&self) -> Arc<ToolRules> {
+        lock(&self.rules).clone()
+    }
+
+    pub(crate) fn set_rules(&self, rules: ToolRules) {
+        *lock(&self.rules) = Arc::new(rules);
     }
 
     pub(crate) fn sessions(&self) -> Vec<Arc<Session>> {

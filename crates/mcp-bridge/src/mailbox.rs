@@ -62,6 +62,17 @@ struct State {
     closed: bool,
 }
 
+impl State {
+    fn take(&mut self) -> Option<Incoming> {
+        let (incoming, change) = self.queue.pop_front()?;
+        if change.is_none() {
+            self.plain -= 1;
+            self.plain_bytes -= incoming.size();
+        }
+        Some(incoming)
+    }
+}
+
 impl Mailbox {
     pub(crate) fn new(most: usize, most_bytes: usize, most_changes: usize) -> Self {
         Self { state: Mutex::default(), news: Notify::new(), most, most_bytes, most_changes }
@@ -111,15 +122,30 @@ impl Mailbox {
             let news = self.news.notified();
             {
                 let mut state = lock(&self.state);
-                if let Some((incoming, change)) = state.queue.pop_front() {
-                    if change.is_none() {
-                        state.plain -= 1;
-                        state.plain_bytes -= incoming.size();
-                    }
+                if let Some(incoming) = state.take() {
                     return Some(incoming);
                 }
                 if state.closed {
                     return None;
+                }
+            }
+            news.await;
+        }
+    }
+
+    /// The next message that is there already.
+    pub(crate) fn take(&self) -> Option<Incoming> {
+        lock(&self.state).take()
+    }
+
+    /// Waits until there is a message, or until there will be none any more.
+    pub(crate) async fn news(&self) {
+        loop {
+            let news = self.news.notified();
+            {
+                let state = lock(&self.state);
+                if state.closed || !state.queue.is_empty() {
+                    return;
                 }
             }
             news.await;

@@ -3,6 +3,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::RawJson;
+use crate::rules::ToolRules;
 
 /// Who shares the process.
 #[derive(Debug, Clone)]
@@ -64,6 +65,8 @@ pub struct Options {
     pub max_mailbox_bytes: usize,
     /// How many resources a client may be subscribed to, and how many listen requests it may have open.
     pub max_subscriptions: usize,
+    /// Which tools are offered.
+    pub tools: ToolRules,
     /// Where log messages of the server go that belong to no client. What does not fit is dropped.
     pub log: Option<mpsc::Sender<RawJson>>,
 }
@@ -86,6 +89,7 @@ impl Default for Options {
             max_mailbox: 256,
             max_mailbox_bytes: 4 << 20,
             max_subscriptions: 256,
+            tools: ToolRules::default(),
             log: None,
         }
     }

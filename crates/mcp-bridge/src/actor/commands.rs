@@ -203,7 +203,7 @@ impl Actor {
     /// Takes back what a call that failed would have meant.
     pub(super) fn undo(&mut self, waiter: &Waiter, effect: Effect) {
         if let (Effect::Subscribed(uri), Some(session)) = (effect, &waiter.session)
-            && self.carried.interest.release(&uri, Holder::Client(session.id))
+            && self.carried.interest.retract(&uri, Holder::Client(session.id))
         {
             self.send_unsubscribe(&uri);
         }

@@ -36,7 +36,12 @@ impl Actor {
             Origin::Client(waiter, effect) => {
                 match effect {
                     Effect::Subscribed(_) if failed => self.undo(&waiter, effect),
-                    Effect::Subscribed(uri) => self.subscribed(&uri),
+                    Effect::Subscribed(uri) => {
+                        if let Some(session) = &waiter.session {
+                            self.carried.interest.grant(&uri, Holder::Client(session.id));
+                        }
+                        self.subscribed(&uri);
+                    }
                     Effect::None => {}
                 }
                 let Kind::Response { id, .. } = &message.kind else { return };

@@ -24,9 +24,18 @@ pub(crate) struct Listen {
     pub(crate) waiter: Waiter,
 }
 
+/// Why somebody counts as subscribed. A client may ask twice at once; what fails takes nothing
+/// from what succeeds.
+#[derive(Debug, Default)]
+struct Claim {
+    /// Requests that are not answered yet.
+    open: usize,
+    granted: bool,
+}
+
 #[derive(Debug, Default)]
 struct Watch {
-    holders: BTreeSet<Holder>,
+    holders: BTreeMap<Holder, Claim>,
     /// Whether this process has been told.
     applied: bool,
 }
@@ -42,8 +51,33 @@ impl Interest {
     /// Counts a holder in. Says whether the server knows of the resource already.
     pub(crate) fn hold(&mut self, uri: &str, holder: Holder) -> bool {
         let watch = self.uris.entry(uri.to_owned()).or_default();
-        watch.holders.insert(holder);
+        let claim = watch.holders.entry(holder).or_default();
+        if watch.applied {
+            claim.granted = true;
+        } else {
+            claim.open += 1;
+        }
         watch.applied
+    }
+
+    /// Notes that a holder's request succeeded.
+    pub(crate) fn grant(&mut self, uri: &str, holder: Holder) {
+        if let Some(claim) = self.uris.get_mut(uri).and_then(|watch| watch.holders.get_mut(&holder)) {
+            claim.open = claim.open.saturating_sub(1);
+            claim.granted = true;
+        }
+    }
+
+    /// Takes one request of a holder's back, and counts it out if that was all it had. Says whether
+    /// the server is to be told that nobody is left.
+    pub(crate) fn retract(&mut self, uri: &str, holder: Holder) -> bool {
+        let claim = self.uris.get_mut(uri).and_then(|watch| watch.holders.get_mut(&holder));
+        let Some(claim) = claim else { return false };
+        claim.open = claim.open.saturating_sub(1);
+        if claim.granted || claim.open > 0 {
+            return false;
+        }
+        self.release(uri, holder)
     }
 
     /// Notes that the server knows. Says whether anybody still cares.
@@ -72,7 +106,7 @@ impl Interest {
         let held: Vec<String> = self
             .uris
             .iter()
-            .filter(|(_, watch)| watch.holders.contains(&holder))
+            .filter(|(_, watch)| watch.holders.contains_key(&holder))
             .map(|(uri, _)| uri.clone())
             .collect();
         held.into_iter().filter(|uri| self.release(uri, holder)).collect()
@@ -100,7 +134,8 @@ impl Interest {
 
     /// How many subscriptions a client has, by either way.
     pub(crate) fn count(&self, client: ClientId) -> usize {
-        let own = self.uris.values().filter(|watch| watch.holders.contains(&Holder::Client(client))).count();
+        let own =
+            self.uris.values().filter(|watch| watch.holders.contains_key(&Holder::Client(client))).count();
         let listened = self.listens().filter(|(_, listen)| listen.session.id == client);
         own + listened.map(|(_, listen)| 1 + listen.filter.resource_subscriptions.len()).sum::<usize>()
     }
@@ -117,7 +152,7 @@ impl Interest {
             None => false,
         };
         let of = self.uris.iter().filter(|(uri, _)| covers(uri));
-        of.flat_map(|(_, watch)| watch.holders.iter().copied()).collect()
+        of.flat_map(|(_, watch)| watch.holders.keys().copied()).collect()
     }
 
     /// A new process knows nothing.

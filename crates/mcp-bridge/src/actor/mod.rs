@@ -202,7 +202,7 @@ fn fail_everything(
         if let Origin::Client(waiter, effect) = flight.origin {
             // Nobody was told that it is subscribed, so the next process is not told either.
             if let (Effect::Subscribed(uri), Some(session)) = (effect, &waiter.session) {
-                interest.release(&uri, Holder::Client(session.id));
+                interest.retract(&uri, Holder::Client(session.id));
             }
             let _gone = waiter.answer.send(Err(fail(true)));
         }

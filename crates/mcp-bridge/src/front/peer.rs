@@ -1,0 +1,177 @@
+//! What a session or a request talks to: one server, or several as one.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+use super::combined::{Combined, Directory};
+use super::connector::{Connector, Opened, Opening, Principal, Sharing};
+use super::error::Refusal;
+use super::options::FrontOptions;
+use super::resident::{Resident, Residents};
+use crate::call::Canceller;
+use crate::error::{CallError, ConnectError};
+use crate::json::RawJson;
+use crate::mailbox::Incoming;
+use crate::session::CallNumber;
+use crate::{Client, Declaration, Handle};
+
+/// A call among those of a peer: the server's place, and its number there.
+pub(super) type Tag = (usize, CallNumber);
+
+/// Where peers come from.
+pub(super) enum Source {
+    One(Arc<dyn Connector>),
+    Many(Arc<dyn Directory>),
+}
+
+/// Somebody to talk to, for one session or one request.
+pub(super) enum Peer {
+    One {
+        client: Client,
+        handle: Handle,
+        #[expect(dead_code, reason = "held, not read")]
+        held: Held,
+    },
+    Many(Arc<Combined>),
+}
+
+/// What keeps the process of a peer.
+#[expect(dead_code, reason = "held, not read")]
+pub(super) enum Held {
+    Session(Option<Box<dyn Any + Send + Sync>>),
+    Resident(Arc<Resident>),
+}
+
+/// A request that was sent, or is just being sent.
+pub(super) struct Begun {
+    pub(super) answer: BoxFuture<'static, Result<RawJson, CallError>>,
+    pub(super) cancel: Option<Canceller>,
+}
+
+/// A message for the client that is no answer.
+pub(super) struct Arrived {
+    /// The call it belongs to.
+    pub(super) about: Option<Tag>,
+    /// Whether it is a request.
+    pub(super) asks: bool,
+    pub(super) message: RawJson,
+}
+
+impl Arrived {
+    pub(super) fn new(server: usize, incoming: Incoming) -> Self {
+        let asks = matches!(incoming, Incoming::Request { .. });
+        let (Incoming::Notification { about, message } | Incoming::Request { about, message }) = incoming;
+        Self { about: about.map(|number| (server, number)), asks, message }
+    }
+}
+
+impl Source {
+    /// For a session.
+    pub(super) async fn session(
+        &self,
+        principal: &Principal,
+        declaration: Declaration,
+        options: &FrontOptions,
+    ) -> Result<Peer, Refusal> {
+        let connector = match self {
+            Self::One(connector) => connector,
+            Self::Many(directory) => {
+                return Ok(Peer::Many(Combined::new(directory.clone(), principal, options)));
+            }
+        };
+        let opening = Opening { principal: principal.clone(), declaration: Some(declaration) };
+        let Opened { handle, guard } = connector.open(opening).await?;
+        Ok(Peer::One { client: handle.connect()?, handle, held: Held::Session(guard) })
+    }
+
+    /// For a request that stands alone.
+    pub(super) async fn request(
+        &self,
+        principal: &Principal,
+        residents: &Residents,
+        options: &FrontOptions,
+    ) -> Result<Peer, Refusal> {
+        let connector = match self {
+            Self::One(connector) => connector,
+            Self::Many(directory) => {
+                return Ok(Peer::Many(Combined::new(directory.clone(), principal, options)));
+            }
+        };
+        if connector.sharing() == Sharing::Dedicated {
+            let (resident, handle) = residents.of(principal, connector.as_ref()).await?;
+            return Ok(Peer::One { client: handle.connect()?, handle, held: Held::Resident(resident) });
+        }
+        let opening = Opening { principal: principal.clone(), declaration: None };
+        let Opened { handle, guard } = connector.open(opening).await?;
+        Ok(Peer::One { client: handle.connect()?, handle, held: Held::Session(guard) })
+    }
+}
+
+impl Peer {
+    /// Sends a request. `note` learns of the call before anything is said about it.
+    pub(super) async fn begin(
+        &self,
+        message: RawJson,
+        timeout: Option<Duration>,
+        note: impl Fn(Tag) + Send,
+    ) -> Result<Begun, CallError> {
+        match self {
+            Self::One { client, .. } => {
+                let call = client.begin_noting(message, timeout, |number| note((0, number))).await?;
+                let cancel = Some(call.canceller());
+                Ok(Begun { answer: Box::pin(call.answer()), cancel })
+            }
+            Self::Many(combined) => combined.begin(message, timeout, note).await,
+        }
+    }
+
+    pub(super) async fn notify(&self, message: RawJson) -> Result<(), CallError> {
+        match self {
+            Self::One { client, .. } => client.notify(message).await,
+            Self::Many(combined) => combined.notify(message).await,
+        }
+    }
+
+    pub(super) async fn respond(&self, message: RawJson) -> Result<(), CallError> {
+        match self {
+            Self::One { client, .. } => client.respond(message).await,
+            // Several servers as one ask nothing.
+            Self::Many(_) => Ok(()),
+        }
+    }
+
+    /// What waits for the client.
+    pub(super) fn drain(&self) -> Vec<Arrived> {
+        match self {
+            Self::One { client, .. } => std::iter::from_fn(|| client.take_incoming())
+                .map(|incoming| Arrived::new(0, incoming))
+                .collect(),
+            Self::Many(combined) => combined.drain(),
+        }
+    }
+
+    /// Waits until there is something to drain.
+    pub(super) async fn news(&self) {
+        match self {
+            Self::One { client, .. } => client.news().await,
+            Self::Many(combined) => combined.news().await,
+        }
+    }
+
+    /// Whether there will never be an answer any more.
+    pub(super) fn is_over(&self) -> bool {
+        match self {
+            Self::One { handle, .. } => handle.is_over(),
+            Self::Many(_) => false,
+        }
+    }
+}
+
+impl From<ConnectError> for Refusal {
+    fn from(error: ConnectError) -> Self {
+        super::connector::OpenError::Unavailable(error.to_string()).into()
+    }
+}

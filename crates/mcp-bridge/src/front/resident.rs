@@ -1,0 +1,56 @@
+//! Processes of a dedicated server for requests that stand alone: one for each principal.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use super::connector::{Connector, OpenError, Opened, Opening, Principal};
+use crate::Handle;
+use crate::session::lock;
+
+#[derive(Debug, Default)]
+pub(super) struct Residents(Mutex<HashMap<Principal, Arc<Resident>>>);
+
+/// A process that whoever asks in the name of a principal uses.
+#[derive(Debug)]
+pub(super) struct Resident {
+    opened: OnceCell<Opened>,
+    used: Mutex<Instant>,
+}
+
+impl Residents {
+    /// The process of a principal, started if there is none. Who comes while it starts waits for it.
+    pub(super) async fn of(
+        &self,
+        principal: &Principal,
+        connector: &dyn Connector,
+    ) -> Result<(Arc<Resident>, Handle), OpenError> {
+        let resident = {
+            let mut all = lock(&self.0);
+            all.retain(|_, resident| !resident.opened.get().is_some_and(|opened| opened.handle.is_over()));
+            let resident = all.entry(principal.clone()).or_insert_with(|| {
+                Arc::new(Resident { opened: OnceCell::new(), used: Mutex::new(Instant::now()) })
+            });
+            *lock(&resident.used) = Instant::now();
+            resident.clone()
+        };
+        let opening = || connector.open(Opening { principal: principal.clone(), declaration: None });
+        let handle = resident.opened.get_or_try_init(opening).await?.handle.clone();
+        Ok((resident, handle))
+    }
+
+    /// Ends the processes that nobody used for so long.
+    pub(super) fn sweep(&self, idle: Duration) {
+        lock(&self.0).retain(|_, resident| {
+            // Whoever uses it holds it too.
+            Arc::strong_count(resident) > 1 || lock(&resident.used).elapsed() < idle
+        });
+    }
+
+    pub(super) fn end_of(&self, principal: &Principal) {
+        lock(&self.0).remove(principal);
+    }
+}
