@@ -64,6 +64,8 @@ fn all() -> OpenApiRouter<ApiState> {
         .routes(routes!(mcp::restart::restart))
         .routes(routes!(mcp::logs::logs))
         .routes(routes!(mcp::call::call))
+        .routes(routes!(mcp::endpoint::send, mcp::endpoint::listen, mcp::endpoint::end))
+        .routes(routes!(mcp::combined::send, mcp::combined::listen, mcp::combined::end))
 }
 
 /// Everything, with its description.

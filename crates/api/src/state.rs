@@ -15,6 +15,7 @@ use crate::auth::TokenDirectory;
 use crate::health::RecentHealth;
 use crate::hosts::HostList;
 use crate::limits::{InProgress, Rates};
+use crate::mcp::Fronts;
 use crate::streaming::Sockets;
 
 /// What every endpoint can reach. Cheap to clone.
@@ -27,6 +28,7 @@ struct Inner {
     store: Arc<dyn Store>,
     workspaces: Option<Handle>,
     mcp_servers: Option<emergent_mcp_hosting::Handle>,
+    mcp_fronts: Fronts,
     tokens: TokenDirectory,
     revocations: Mutex<()>,
     audit: Audit,
@@ -48,14 +50,16 @@ impl ApiState {
         listening: SocketAddr,
         options: &Options,
     ) -> Self {
+        let audit = Audit::default();
         Self {
             inner: Arc::new(Inner {
                 tokens: TokenDirectory::new(Arc::clone(&store)),
                 store,
                 workspaces,
                 mcp_servers,
+                mcp_fronts: Fronts::new(audit.clone()),
                 revocations: Mutex::new(()),
-                audit: Audit::default(),
+                audit,
                 hosts: HostList::new(listening, options.allowed_hosts.clone()),
                 sockets: Sockets::new(),
                 rates: Rates::new(options.rate_limit),
@@ -77,6 +81,10 @@ impl ApiState {
 
     pub(crate) fn mcp_servers(&self) -> Option<&emergent_mcp_hosting::Handle> {
         self.inner.mcp_servers.as_ref()
+    }
+
+    pub(crate) fn mcp_fronts(&self) -> &Fronts {
+        &self.inner.mcp_fronts
     }
 
     pub(crate) fn tokens(&self) -> &TokenDirectory {

@@ -172,7 +172,7 @@ impl Run {
         let (handle, mut running) = match (previous, known) {
             (Some(ended), Some(handle)) => (handle, ended.restart(io)),
             _ => {
-                let options = bridge_options(row, &self.context.options, &self.server.logs);
+                let options = bridge_options(&self.server, &self.context.options);
                 let (handle, running) = Bridge::start(options, io);
                 self.server.set_bridge(Some(handle.clone()));
                 (handle, running)
@@ -255,12 +255,14 @@ pub(crate) fn program(row: &McpServerRow) -> Result<StdioSpec, String> {
     })
 }
 
-pub(crate) fn bridge_options(row: &McpServerRow, options: &Options, logs: &Arc<Logs>) -> bridge::Options {
+pub(crate) fn bridge_options(server: &Server, options: &Options) -> bridge::Options {
+    let row = server.row();
     bridge::Options {
         serialize: row.serialize,
         call_timeout: Duration::from_millis(row.call_timeout_ms.into()),
         restart_grace: options.call_grace,
-        log: Some(protocol_log(logs.clone())),
+        log: Some(protocol_log(server.logs.clone())),
+        tools: server.rules(),
         ..bridge::Options::default()
     }
 }

@@ -8,10 +8,10 @@ use emergent_types::{ServerHealth, ServerMode};
 use emergent_workspaces::{InUse, ToolError};
 use serde::Deserialize;
 
+use crate::Handle;
 use crate::error::CallFailure;
 use crate::registry::Server;
 use crate::supervision::State;
-use crate::{Handle, ToolFilter};
 
 /// Methods that make no sense without a client that stays, with the reason.
 const REFUSED: [(&str, &str); 6] = [
@@ -43,36 +43,20 @@ impl Handle {
             Some(params) => params,
             None => RawJson::parse("{}").map_err(|error| CallFailure::Malformed(error.to_string()))?,
         };
-        let filter = server.filter();
-        check(&server, &filter, method, &params)?;
+        check(&server, method, &params)?;
         let row = server.row();
         let timeout = timeout.unwrap_or(Duration::from_millis(row.call_timeout_ms.into()));
-        let reply = match row.mode {
+        match row.mode {
             ServerMode::Shared => {
                 let bridge = self.bridge_of(&server)?;
-                bridge
-                    .request(method, &params, Some(timeout))
-                    .await
-                    .map_err(|error| failure(&server, error))?
+                bridge.request(method, &params, Some(timeout)).await.map_err(|error| failure(&server, error))
             }
             ServerMode::Dedicated => {
-                let dedicated = self.dedicated(name_or_id, nobody()?).await?;
+                let dedicated = self.dedicated(name_or_id, Some(nobody()?)).await?;
                 let asked = dedicated.bridge().request(method, &params, Some(timeout)).await;
                 dedicated.end().await;
-                asked.map_err(|error| failure(&server, error))?
+                asked.map_err(|error| failure(&server, error))
             }
-        };
-        match reply {
-            Reply::Result(result) if method == "tools/list" && !filter.is_open() => {
-                let unusable = |reason: &str| CallFailure::Unusable {
-                    server: server.name.clone(),
-                    reason: reason.to_owned(),
-                };
-                let left =
-                    filter.filter_list(result.as_str()).ok_or_else(|| unusable("not a list of tools"))?;
-                RawJson::parse(left).map(Reply::Result).map_err(|error| unusable(&error.to_string()))
-            }
-            reply => Ok(reply),
         }
     }
 
@@ -80,11 +64,6 @@ impl Handle {
     /// hosted, over restarts of its program.
     pub fn bridge(&self, name_or_id: &str) -> Result<bridge::Handle, CallFailure> {
         self.bridge_of(&self.find_for_call(name_or_id)?)
-    }
-
-    /// Which of its tools may be used.
-    pub fn tool_filter(&self, name_or_id: &str) -> Result<ToolFilter, CallFailure> {
-        Ok(self.find_for_call(name_or_id)?.filter())
     }
 
     /// A connection to the port of a server that speaks HTTP itself. Nothing but this leads there.
@@ -146,7 +125,7 @@ fn unavailable(server: &Server, otherwise: &str) -> CallFailure {
     CallFailure::Unavailable { server: server.name.clone(), health: status.health(), reason, retry_after }
 }
 
-fn check(server: &Server, filter: &ToolFilter, method: &str, params: &RawJson) -> Result<(), CallFailure> {
+fn check(server: &Server, method: &str, params: &RawJson) -> Result<(), CallFailure> {
     let refused = |reason| CallFailure::MethodRefused { method: method.to_owned(), reason };
     if method.starts_with("notifications/") {
         return Err(refused("notifications have no answer"));
@@ -154,10 +133,10 @@ fn check(server: &Server, filter: &ToolFilter, method: &str, params: &RawJson) -
     if let Some((_, reason)) = REFUSED.iter().find(|(name, _)| *name == method) {
         return Err(refused(reason));
     }
-    if method == "tools/call" && !filter.is_open() {
+    if method == "tools/call" {
         let named: NamedTool = serde_json::from_str(params.as_str())
             .map_err(|_| CallFailure::Malformed("params.name must name a tool".to_owned()))?;
-        if !filter.allows(&named.name) {
+        if !server.rules().offers(&named.name) {
             return Err(CallFailure::ToolRefused { server: server.name.clone(), tool: named.name });
         }
     }

@@ -40,11 +40,12 @@ impl Dedicated {
 }
 
 impl Handle {
-    /// Starts a process for a client that says this about itself.
+    /// Starts a process for a client that says this about itself. One that says nothing may come with several
+    /// requests at once, and is asked nothing.
     pub async fn dedicated(
         &self,
         name_or_id: &str,
-        declaration: Declaration,
+        declaration: Option<Declaration>,
     ) -> Result<Dedicated, CallFailure> {
         let server = self.find_for_call(name_or_id)?;
         let row = server.row();
@@ -66,10 +67,10 @@ impl Handle {
         let mut process = started.map_err(|error| broken(error.to_string()))?;
         let io = process.io().ok_or_else(|| broken("it has no streams".to_owned()))?;
         let bridge_options = bridge::Options {
-            mode: Mode::Dedicated(declaration),
+            mode: declaration.map_or(Mode::Shared, Mode::Dedicated),
             // There is no second process for this client.
             restart_grace: Duration::ZERO,
-            ..bridge_options(&row, options, &server.logs)
+            ..bridge_options(&server, options)
         };
         let (bridge, running) = Bridge::start(bridge_options, io);
         let (stop, stopped) = oneshot::channel();

@@ -98,9 +98,10 @@ impl Handle {
         }
         server.set_row(after.clone());
         if needs_restart(&before, &after) {
-            // A bridge is made for one way to be run; clients of the old one connect anew.
-            server.set_bridge(None);
+            server.start_edition();
             self.start_over(&server).await;
+        } else if let Some(bridge) = server.bridge() {
+            bridge.set_tool_rules(server.rules());
         }
         self.view(&server).await
     }

@@ -22,6 +22,7 @@
 
 mod attempt;
 mod calls;
+mod connector;
 mod crash;
 mod dedicated;
 mod error;
@@ -35,10 +36,10 @@ mod sandbox;
 mod service;
 mod supervision;
 mod supervisor;
-mod tools;
 mod update;
 mod view;
 
+pub use connector::Way;
 pub use crash::Crash;
 pub use dedicated::Dedicated;
 pub use emergent_provider::VolumeMount;
@@ -48,6 +49,5 @@ pub use logs::{Follower, LogLine, LogPage, LogStream};
 pub use options::Options;
 pub use registration::{LimitsRequest, Problem, Problems, Registration, VolumeRequest};
 pub use service::{Service, StartError};
-pub use tools::ToolFilter;
 pub use update::Update;
 pub use view::{BridgeState, ServerView};

@@ -1,7 +1,7 @@
 //! The servers that are hosted now.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use time::OffsetDateTime;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
+use crate::Options;
 use crate::crash::Crash;
 use crate::logs::Logs;
 use crate::supervision::State;
-use crate::{Options, ToolFilter};
 
 /// What every part works with.
 pub(crate) struct Context {
@@ -78,6 +78,7 @@ pub(crate) struct Server {
     pub(crate) orders: mpsc::Sender<Order>,
     row: RwLock<McpServerRow>,
     bridge: Mutex<Option<bridge::Handle>>,
+    edition: AtomicU64,
     supervisor: Mutex<Option<AbortHandle>>,
 }
 
@@ -101,6 +102,7 @@ impl Server {
             orders,
             row: RwLock::new(row),
             bridge: Mutex::new(None),
+            edition: AtomicU64::new(0),
             supervisor: Mutex::new(None),
         };
         (Arc::new(server), ordered)
@@ -114,8 +116,24 @@ impl Server {
         *self.row.write().unwrap_or_else(PoisonError::into_inner) = row;
     }
 
-    pub(crate) fn filter(&self) -> ToolFilter {
-        ToolFilter::of(&self.row.read().unwrap_or_else(PoisonError::into_inner))
+    /// Which of its tools may be used.
+    pub(crate) fn rules(&self) -> bridge::ToolRules {
+        let row = self.row.read().unwrap_or_else(PoisonError::into_inner);
+        bridge::ToolRules {
+            allow: row.tools_allow.as_ref().map(|names| names.iter().cloned().collect()),
+            deny: row.tools_deny.iter().cloned().collect(),
+        }
+    }
+
+    /// In which way it is run, by number.
+    pub(crate) fn edition(&self) -> u64 {
+        self.edition.load(Ordering::Acquire)
+    }
+
+    /// It will be run in another way: a bridge is made for one, and clients of the old one connect anew.
+    pub(crate) fn start_edition(&self) {
+        self.set_bridge(None);
+        self.edition.fetch_add(1, Ordering::AcqRel);
     }
 
     fn bridge_slot(&self) -> MutexGuard<'_, Option<bridge::Handle>> {

@@ -39,7 +39,8 @@ pub(crate) enum Access {
     /// A look at hosted MCP servers: every kind. Lists show those that the token may use, and a path names one
     /// of them: `admin` and `read_only` may see all, the others those that they were granted.
     ReadMcp,
-    /// A call of the MCP server that the path names: `admin`, and whoever was granted it.
+    /// A call of the MCP server that the path names: `admin`, and whoever was granted it. Where it names none, of
+    /// those that the token may use.
     CallMcp,
     /// A change of the MCP server that the path names: `admin`.
     ManageMcp,

@@ -49,6 +49,12 @@ pub(crate) const TABLE: &[Rule] = &[
     ("POST", "/api/v1/mcp/servers/{id}/restart", ManageMcp),
     ("GET", "/api/v1/mcp/servers/{id}/logs", ManageMcp),
     ("POST", "/api/v1/mcp/servers/{id}/call", CallMcp),
+    ("POST", "/api/v1/mcp/servers/{id}/mcp", CallMcp),
+    ("GET", "/api/v1/mcp/servers/{id}/mcp", CallMcp),
+    ("DELETE", "/api/v1/mcp/servers/{id}/mcp", CallMcp),
+    ("POST", "/api/v1/mcp", CallMcp),
+    ("GET", "/api/v1/mcp", CallMcp),
+    ("DELETE", "/api/v1/mcp", CallMcp),
     // A session's list names the tools of the contract; what else there is, is a part of one.
     ("POST", "/api/v1/agent/workspaces/{id}/bash", tool("bash")),
     ("POST", "/api/v1/agent/workspaces/{id}/exec", tool("bash")),

@@ -1,6 +1,6 @@
 //! One call, while it runs.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use emergent_types::WorkspaceId;
 
@@ -41,6 +41,12 @@ impl Record {
     /// Notes that it did what was asked, or why not.
     pub(crate) fn ended(mut self, failure: Option<ErrorCode>) {
         self.note(failure.map_or(Ending::Ok, Ending::Error));
+    }
+
+    /// The same for what was over before it was written down, and took so long.
+    pub(crate) fn took(mut self, duration: Duration, ending: Ending) {
+        self.ended = true;
+        self.audit.finish(self.id, self.tool, duration, ending, self.workspace);
     }
 
     fn note(&mut self, ending: Ending) {

@@ -77,6 +77,11 @@ impl Caller {
         self.known.token().expires_at
     }
 
+    /// Whether the token was revoked, or its time is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.known.is_over()
+    }
+
     /// Returns when the token is revoked or its time is over. Whatever outlives the answer's
     /// head without being its body (a WebSocket) must end then.
     pub(crate) async fn ended(&self) {

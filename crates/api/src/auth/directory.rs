@@ -38,7 +38,7 @@ impl KnownToken {
         &self.token
     }
 
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         *self.over.borrow()
             || self.token.revoked_at.is_some()
             || self.token.expires_at.is_some_and(|end| end <= emergent_store::now())

@@ -94,7 +94,11 @@ fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 /// The whole body, with the memory it takes.
-async fn read(parts: &Parts, mut body: Body, max_bytes: usize) -> Result<(Bytes, Memory), ApiError> {
+pub(crate) async fn read(
+    parts: &Parts,
+    mut body: Body,
+    max_bytes: usize,
+) -> Result<(Bytes, Memory), ApiError> {
     let encoding = parts.headers.get(header::CONTENT_ENCODING);
     if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Err(ApiError::new(

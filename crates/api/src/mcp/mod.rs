@@ -1,13 +1,11 @@
-//! Hosted MCP servers.
-//!
-//! `/api/v1/mcp/servers/{id}/mcp` and `/api/v1/mcp`, where MCP clients connect, belong here as well: an
-//! endpoint that takes [`Granted`](crate::extract::Granted), and hands the request to a front whose way to a
-//! server is [`Handle::bridge`](emergent_mcp_hosting::Handle::bridge) for shared ones,
-//! [`dedicated`](emergent_mcp_hosting::Handle::dedicated) for the others and
-//! [`dial`](emergent_mcp_hosting::Handle::dial) for those that speak HTTP themselves.
+//! Hosted MCP servers. `endpoint` and `combined` are where MCP clients connect; what they say passes through the
+//! [`fronts`].
 
 pub(crate) mod call;
+pub(crate) mod combined;
 pub(crate) mod delete;
+pub(crate) mod endpoint;
+mod fronts;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod logs;
@@ -16,3 +14,6 @@ mod register_request;
 pub(crate) mod restart;
 pub(crate) mod update;
 mod view;
+mod whole_request;
+
+pub(crate) use fronts::Fronts;

@@ -28,7 +28,9 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ("DELETE", "/api/v1/agent/snapshots/{snapshot_id}"),
     ("DELETE", "/api/v1/agent/workspaces/{id}"),
     ("DELETE", "/api/v1/agent/workspaces/{id}/processes/{process_id}"),
+    ("DELETE", "/api/v1/mcp"),
     ("DELETE", "/api/v1/mcp/servers/{id}"),
+    ("DELETE", "/api/v1/mcp/servers/{id}/mcp"),
     ("DELETE", "/api/v1/tokens/{token_id}"),
     ("GET", "/api/v1/agent/snapshots"),
     ("GET", "/api/v1/agent/snapshots/{snapshot_id}"),
@@ -47,9 +49,11 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ("GET", "/api/v1/alerts"),
     ("GET", "/api/v1/audit"),
     ("GET", "/api/v1/events"),
+    ("GET", "/api/v1/mcp"),
     ("GET", "/api/v1/mcp/servers"),
     ("GET", "/api/v1/mcp/servers/{id}"),
     ("GET", "/api/v1/mcp/servers/{id}/logs"),
+    ("GET", "/api/v1/mcp/servers/{id}/mcp"),
     ("GET", "/api/v1/openapi.json"),
     ("GET", "/api/v1/tokens"),
     ("GET", "/api/v1/tokens/{token_id}"),
@@ -74,8 +78,10 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ("POST", "/api/v1/agent/workspaces/{id}/snapshot"),
     ("POST", "/api/v1/agent/workspaces/{id}/stop"),
     ("POST", "/api/v1/agent/workspaces/{id}/write"),
+    ("POST", "/api/v1/mcp"),
     ("POST", "/api/v1/mcp/servers"),
     ("POST", "/api/v1/mcp/servers/{id}/call"),
+    ("POST", "/api/v1/mcp/servers/{id}/mcp"),
     ("POST", "/api/v1/mcp/servers/{id}/restart"),
     ("POST", "/api/v1/tokens"),
     ("PUT", "/api/v1/agent/workspaces/{id}/files"),
@@ -292,7 +298,7 @@ async fn the_table_of_access_decides() {
 async fn switched_off_every_workspace_endpoint_is_404() {
     let server = Server::start().await;
     for (method, path) in
-        ENDPOINTS.iter().filter(|(_, path)| path.contains("/agent/") || path.contains("/mcp/"))
+        ENDPOINTS.iter().filter(|(_, path)| path.contains("/agent/") || path.contains("/mcp"))
     {
         let (status, _, body) = server.send_as_admin(method, &concrete(path)).await;
         assert_eq!((status.as_u16(), code_of(&body).as_str()), (404, "feature_disabled"), "{method} {path}");

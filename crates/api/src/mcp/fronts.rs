@@ -1,0 +1,158 @@
+//! Where MCP clients connect: one front a server, and one over all. Their sessions live here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use emergent_mcp_bridge::front::{
+    CallOutcome, CallReport, Connector, Directory, Front, FrontOptions, Member, Observer, Principal,
+    SEPARATOR,
+};
+use emergent_mcp_hosting::{CallFailure, Handle, Way};
+use emergent_store::TokenId;
+use emergent_types::WorkspaceId;
+
+use crate::audit::{Audit, Call, Ending, Summary};
+use crate::auth::Caller;
+use crate::errors::ErrorCode;
+
+/// The fronts of all servers.
+pub(crate) struct Fronts {
+    audit: Audit,
+    of_servers: Mutex<HashMap<WorkspaceId, (u64, Front)>>,
+    combined: Mutex<Option<(Arc<Offers>, Front)>>,
+}
+
+impl Fronts {
+    pub(crate) fn new(audit: Audit) -> Self {
+        Self { audit, of_servers: Mutex::default(), combined: Mutex::default() }
+    }
+
+    /// The front of one server. It is made when the first client comes, and anew when the server is run in
+    /// another way.
+    pub(crate) fn of(&self, servers: &Handle, id: WorkspaceId) -> Result<Front, CallFailure> {
+        let way = servers.way(&id.to_string())?;
+        let mut fronts = self.of_servers.lock().unwrap_or_else(PoisonError::into_inner);
+        fronts.retain(|id, _| servers.find(&id.to_string()).is_some());
+        if let Some((edition, front)) = fronts.get(&id)
+            && *edition == way.edition()
+        {
+            return Ok(front.clone());
+        }
+        let (_, name) = servers.find(&id.to_string()).ok_or(CallFailure::NotFound(id.to_string()))?;
+        let edition = way.edition();
+        let observer = Witness { audit: self.audit.clone(), servers: servers.clone(), server: Some(name) };
+        let front = Front::new(Arc::new(way), options(observer));
+        fronts.insert(id, (edition, front.clone()));
+        Ok(front)
+    }
+
+    /// The front over all servers that a caller may use.
+    pub(crate) fn combined(&self, servers: &Handle, caller: &Caller) -> Front {
+        let mut combined = self.combined.lock().unwrap_or_else(PoisonError::into_inner);
+        let (offers, front) = combined.get_or_insert_with(|| {
+            let offers = Arc::new(Offers { servers: servers.clone(), callers: Mutex::default() });
+            let observer = Witness { audit: self.audit.clone(), servers: servers.clone(), server: None };
+            (offers.clone(), Front::combined(offers, options(observer)))
+        });
+        offers.note(caller);
+        front.clone()
+    }
+}
+
+/// Host and Origin are checked by the wall in front of all endpoints, bodies by whoever reads them.
+fn options(observer: Witness) -> FrontOptions {
+    FrontOptions {
+        call_timeout: None,
+        max_body_bytes: usize::MAX,
+        observer: Some(Arc::new(observer)),
+        ..FrontOptions::default()
+    }
+}
+
+/// Who a token is to the fronts.
+pub(crate) fn principal(caller: &Caller) -> Principal {
+    Principal::new(caller.id().to_string())
+}
+
+/// Which servers a token may use. What it may is learnt when it calls, which it does before anything is looked
+/// up for it.
+struct Offers {
+    servers: Handle,
+    callers: Mutex<HashMap<Principal, Caller>>,
+}
+
+impl Offers {
+    fn note(&self, caller: &Caller) {
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        callers.retain(|_, caller| !caller.is_over());
+        callers.insert(principal(caller), caller.clone());
+    }
+}
+
+#[async_trait::async_trait]
+impl Directory for Offers {
+    async fn members(&self, principal: &Principal) -> Vec<Member> {
+        let caller = self.callers.lock().unwrap_or_else(PoisonError::into_inner).get(principal).cloned();
+        let Some(caller) = caller else { return Vec::new() };
+        let names = self.servers.healths().into_iter().map(|(name, _)| name);
+        names
+            .filter(|name| caller.may_use_server(name))
+            .filter_map(|name| {
+                let way: Way = self.servers.way(&name).ok()?;
+                Some(Member { name, connector: Arc::new(way) as Arc<dyn Connector> })
+            })
+            .collect()
+    }
+}
+
+/// Writes calls of tools down: server, tool and what came of it. What it was asked is nobody's business.
+struct Witness {
+    audit: Audit,
+    servers: Handle,
+    /// `None` where the tool's name says it.
+    server: Option<String>,
+}
+
+impl Observer for Witness {
+    fn called(&self, report: CallReport) {
+        let Ok(caller) = report.principal.as_str().parse::<TokenId>() else { return };
+        let (server, tool) = match &self.server {
+            Some(server) => (server.as_str(), report.tool.as_str()),
+            None => report.tool.split_once(SEPARATOR).unwrap_or(("", &report.tool)),
+        };
+        let summary = Summary::default()
+            .text("server", server)
+            .text("method", "tools/call")
+            .text("tool", tool)
+            .text("outcome", name_of(report.outcome));
+        let record = self.audit.begin(Call {
+            tool: "mcp_call",
+            workspace: self.servers.find(server).map(|(id, _)| id),
+            session: None,
+            caller,
+            request_id: String::new(),
+            summary,
+        });
+        record.took(report.duration, ending_of(report.outcome));
+    }
+}
+
+fn name_of(outcome: CallOutcome) -> &'static str {
+    match outcome {
+        CallOutcome::Ok => "ok",
+        CallOutcome::ToolError => "tool_error",
+        CallOutcome::ProtocolError => "protocol_error",
+        CallOutcome::Timeout => "timeout",
+        CallOutcome::Cancelled => "cancelled",
+    }
+}
+
+/// A tool that says that it failed has answered.
+fn ending_of(outcome: CallOutcome) -> Ending {
+    match outcome {
+        CallOutcome::Ok | CallOutcome::ToolError => Ending::Ok,
+        CallOutcome::ProtocolError => Ending::Error(ErrorCode::McpAnswerUnusable),
+        CallOutcome::Timeout => Ending::Error(ErrorCode::Timeout),
+        CallOutcome::Cancelled => Ending::Cancelled,
+    }
+}
