@@ -110,7 +110,7 @@ fn code(answer: &Value) -> &str {
     answer["error"]["code"].as_str().unwrap_or_default()
 }
 
-/// Proves: DESIGN-5.6, DESIGN-5.7, DESIGN-5.8, DESIGN-10.12, DESIGN-10.13, DESIGN-10.14, DESIGN-10.15, DESIGN-10.16, DESIGN-10.17, DESIGN-10.19, DESIGN-10.22
+/// Proves: DESIGN-5.6, DESIGN-5.8, DESIGN-10.12, DESIGN-10.13, DESIGN-10.14, DESIGN-10.15, DESIGN-10.16, DESIGN-10.17, DESIGN-10.19, DESIGN-10.22
 #[tokio::test]
 async fn the_founding_designs_requests_work_as_printed() {
     let host = Host::start().await;
