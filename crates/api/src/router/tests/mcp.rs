@@ -246,6 +246,8 @@ async fn a_call_without_an_answer_says_why() {
     assert_eq!((status, code(&failed)), (502, "mcp_server_ended"), "{failed}");
     assert!(failed["error"]["message"].as_str().unwrap().contains("exit code 7"), "{failed}");
     assert_eq!(failed["error"]["details"]["sent"], true);
+    let (status, tools) = host.admin("POST", "/shell/call", r#"{"method": "tools/list"}"#).await;
+    assert_eq!(status, 200, "it is back: {tools}");
     let slow = r#"{"method": "tools/call", "params": {"name": "hang"}, "timeout_ms": 200}"#;
     let (status, late) = host.admin("POST", "/shell/call", slow).await;
     assert_eq!((status, code(&late)), (504, "timeout"), "{late}");
