@@ -1,7 +1,7 @@
 //! `emergent mcp`.
 
 use emergent_client::ListAudit;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{SERVER, start};
 
@@ -35,9 +35,10 @@ async fn a_server_is_added_called_looked_at_and_removed() {
     assert_eq!(tools.lines().collect::<Vec<_>>(), ["pid", "count"], "what is denied is not listed");
     assert_eq!(run(&["call", "shell", "env"]).await.stdout.trim(), "hunter2");
     assert_eq!(run(&["call", "shell", "count", "{}"]).await.stdout.trim(), "1");
-    let json: Value = serde_json::from_str(&run(&["call", "shell", "count", "--json"]).await.stdout).unwrap();
-    assert_eq!(json["result"]["content"][0]["text"], "2");
-    assert_eq!(json["error"], Value::Null);
+    let answer: Value =
+        serde_json::from_str(&run(&["call", "shell", "count", "--json"]).await.stdout).unwrap();
+    assert_eq!(answer["result"]["content"][0]["text"], "2");
+    assert_eq!(answer["error"], Value::Null);
 
     assert_eq!(run(&["call", "shell", "crash"]).await.code, Some(4), "it is denied");
     assert_eq!(run(&["call", "shell", "nothing"]).await.code, Some(1), "the server's own refusal");
@@ -51,7 +52,7 @@ async fn a_server_is_added_called_looked_at_and_removed() {
     assert_eq!(run(&["restart", "shell"]).await.stdout.trim(), "shell is ok");
     assert_ne!(run(&["call", "shell", "pid"]).await.stdout, pid);
     let details: Value = serde_json::from_str(&run(&["get", "shell", "--json"]).await.stdout).unwrap();
-    assert_eq!((&details["health"], &details["restart_count"]), (&"ok".into(), &0.into()));
+    assert_eq!((&details["health"], &details["restart_count"]), (&json!("ok"), &json!(0)));
 
     // What was called is written down, and with what is not.
     let audit = ListAudit { tool: Some("mcp_call".to_owned()), ..ListAudit::default() };

@@ -38,6 +38,7 @@ pub(crate) async fn tool_soon(client: &Client, server: &str, name: &str) -> Stri
         tool(client, server, name).await.ok()
     })
     .await
+    .0
 }
 
 pub(crate) async fn wait_for(client: &Client, server: &str, health: ServerHealth) -> McpServer {
@@ -46,6 +47,7 @@ pub(crate) async fn wait_for(client: &Client, server: &str, health: ServerHealth
         (found.health == health).then_some(found)
     })
     .await
+    .0
 }
 
 /// Kills the program of a server from within its sandbox.
@@ -56,7 +58,8 @@ pub(crate) async fn kill(client: &Client, server: &McpServer, pid: &str) {
 
 /// How many processes of the script there are in the sandbox of a server.
 pub(crate) async fn processes(client: &Client, server: &McpServer) -> usize {
-    let count = "grep -l 'An MCP server in a page' /proc/[0-9]*/cmdline 2>/dev/null | grep -vc /self/";
+    // The brackets keep it from finding itself.
+    let count = "grep -l 'An MCP server in [a] page' /proc/[0-9]*/cmdline 2>/dev/null | wc -l";
     let found = client.bash(server.sandbox.id, &BashRequest::new(count)).await.unwrap();
     found.stdout.trim().parse().unwrap_or(0)
 }

@@ -48,6 +48,7 @@ impl Handle {
         let timeout = timeout.unwrap_or(Duration::from_millis(row.call_timeout_ms.into()));
         match row.mode {
             ServerMode::Shared => {
+                self.first_start(&server).await;
                 let bridge = self.bridge_of(&server)?;
                 bridge.request(method, &params, Some(timeout)).await.map_err(|error| failure(&server, error))
             }
@@ -92,6 +93,13 @@ impl Handle {
         }
         self.check_running(server)?;
         server.bridge().ok_or_else(|| unavailable(server, "its program is being started"))
+    }
+
+    /// Waits a little for a program that was never started before, as calls do for one that is started again.
+    async fn first_start(&self, server: &Server) {
+        if server.bridge().is_none() && server.status.borrow().health() == ServerHealth::Starting {
+            server.settled(self.context.options.call_grace).await;
+        }
     }
 
     /// Refuses at once what cannot be served soon.

@@ -216,6 +216,7 @@ impl Supervisor {
     }
 
     fn publish(&self, kind: &'static str, mut data: serde_json::Value) {
+        data["workspace_id"] = json!(self.server.id);
         data["name"] = json!(self.server.name);
         data["restart_count"] = json!(self.supervision.restarts);
         let about = Subject::Workspace { id: self.server.id, owner: None };

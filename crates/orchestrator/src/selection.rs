@@ -59,6 +59,11 @@ mod tests {
         check(demand(), &[Firecracker, Gvisor, Docker, Local]);
         let managed = Demand { deployment_mode: DeploymentMode::Managed, ..demand() };
         check(managed, &[E2b, Firecracker, Gvisor, Docker, Local]);
+    }
+
+    /// Proves: ORCH-17, DESIGN-5.7
+    #[test]
+    fn mcp_servers_prefer_gvisor() {
         let mcp = Demand { container_type: ContainerType::McpServer, ..demand() };
         check(mcp, &[Gvisor, Firecracker, Docker, Local]);
     }

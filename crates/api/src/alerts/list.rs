@@ -22,7 +22,7 @@ pub(crate) struct AlertList {
 struct ActiveAlert {
     /// Names it as long as it lasts.
     id: String,
-    /// `host_cpu`, `host_memory`, `host_disk`, `provider_unhealthy` or `workspace_disk`.
+    /// `host_cpu`, `host_memory`, `host_disk`, `provider_unhealthy`, `workspace_disk` or `mcp_server`.
     kind: &'static str,
     /// `warning` or `critical`.
     severity: &'static str,

@@ -51,7 +51,8 @@ documented_errors!(Errors: PRIVATE, QUERY, &[FeatureDisabled]);
 /// `at`: `workspace.state` (`workspace_id`, `from`, `to`, `provider`, `reason`; at the end `to` is
 /// `destroyed`), `workspace.warning` (`workspace_id`, `message`), `provider.state` (`name`, `from`,
 /// `status`, `reason`), `alert.raised` and `alert.cleared` (`alert_id`, `kind`, `severity`, `message`, `value`,
-/// `threshold`). New types may come.
+/// `threshold`), `mcp_server.health` (`workspace_id`, `name`, `health`, `restart_count`) and `mcp_server.crashed`
+/// (also `reason`, `exit_code`, `signal`, `stderr`). New types may come.
 ///
 /// The last 1,000 are kept. Whoever asks for what is gone hears `events.lost` first; whoever reads so
 /// slowly that events are gone before they were sent hears it too, and that is the end of the answer. A

@@ -94,10 +94,9 @@ async fn programs_are_told_to_end_before_they_are_made_to() {
         installation.shut_down().await;
         heard.await.unwrap();
         assert!(!is_alive(&pid));
-        installation.start_again().await;
-        let started = installation.workspaces().get(id).await.unwrap().status;
         let expect = if keep_running { WorkspaceStatus::Ready } else { WorkspaceStatus::Stopped };
-        assert!(started == expect || started == WorkspaceStatus::Resuming, "{keep_running}: {started}");
+        assert_eq!(installation.written_status(id).await, expect, "{keep_running}");
+        installation.start_again().await;
         installation.tool_soon("polite", "pid").await;
         installation.shut_down().await;
     }

@@ -1,5 +1,7 @@
 //! Hosted servers over the fake provider, with a real agent and a real program in each sandbox.
 
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
 mod calls;
 mod lifecycle;
 mod setup;

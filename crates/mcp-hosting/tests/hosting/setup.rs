@@ -10,7 +10,7 @@ use emergent_provider::WorkspaceProvider;
 use emergent_provider::fake::FakeProvider;
 use emergent_store::sqlite::SqliteStore;
 use emergent_store::{SecretKey, Store, Vault};
-use emergent_types::{IsolationLevel, ProviderKind, ServerHealth};
+use emergent_types::{IsolationLevel, ProviderKind, ServerHealth, WorkspaceId, WorkspaceStatus};
 use serde_json::Value;
 
 const SERVER: &str = include_str!("server.sh");
@@ -52,15 +52,24 @@ impl Installation {
         installation
     }
 
-    pub(crate) async fn start_again(&mut self) {
+    async fn open_store(&self) -> Arc<dyn Store> {
         let path = self.folder.path().join("emergent.db");
-        let store = loop {
+        loop {
             // The lock of a store that was just dropped may take a moment to go.
             match SqliteStore::open(&path, self.vault.clone()).await {
-                Ok(store) => break Arc::new(store) as Arc<dyn Store>,
+                Ok(store) => return Arc::new(store),
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
-        };
+        }
+    }
+
+    /// What a control plane that is over has written down.
+    pub(crate) async fn written_status(&self, id: WorkspaceId) -> WorkspaceStatus {
+        self.open_store().await.get_workspace(id).await.unwrap().unwrap().status
+    }
+
+    pub(crate) async fn start_again(&mut self) {
+        let store = self.open_store().await;
         let providers: Vec<Arc<dyn WorkspaceProvider>> = vec![self.provider.clone()];
         let orchestrator = Orchestrator::start(providers).await;
         let options = emergent_workspaces::Options {

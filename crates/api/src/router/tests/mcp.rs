@@ -110,7 +110,7 @@ fn code(answer: &Value) -> &str {
     answer["error"]["code"].as_str().unwrap_or_default()
 }
 
-/// Proves: DESIGN-5.6, DESIGN-5.7, DESIGN-5.8, DESIGN-10.12, DESIGN-10.13, DESIGN-10.14, DESIGN-10.15, DESIGN-10.16, DESIGN-10.17, DESIGN-10.19, DESIGN-10.22
+/// Proves: DESIGN-5.6, DESIGN-5.8, DESIGN-10.12, DESIGN-10.13, DESIGN-10.14, DESIGN-10.15, DESIGN-10.16, DESIGN-10.17, DESIGN-10.19, DESIGN-10.22
 #[tokio::test]
 async fn the_founding_designs_requests_work_as_printed() {
     let host = Host::start().await;
@@ -246,6 +246,8 @@ async fn a_call_without_an_answer_says_why() {
     assert_eq!((status, code(&failed)), (502, "mcp_server_ended"), "{failed}");
     assert!(failed["error"]["message"].as_str().unwrap().contains("exit code 7"), "{failed}");
     assert_eq!(failed["error"]["details"]["sent"], true);
+    let (status, tools) = host.admin("POST", "/shell/call", r#"{"method": "tools/list"}"#).await;
+    assert_eq!(status, 200, "it is back: {tools}");
     let slow = r#"{"method": "tools/call", "params": {"name": "hang"}, "timeout_ms": 200}"#;
     let (status, late) = host.admin("POST", "/shell/call", slow).await;
     assert_eq!((status, code(&late)), (504, "timeout"), "{late}");
