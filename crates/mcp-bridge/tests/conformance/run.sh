@@ -6,7 +6,7 @@
 # FOLDER has node_modules with `node@22` and `@modelcontextprotocol/conformance@0.2.0-alpha.12`; the
 # suite needs Node 22. The examples must be built: cargo build -p emergent-mcp-bridge --examples.
 # A run fails if something fails that is not expected, and if something expected does not fail.
-set -u
+set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(cd "$1" && pwd)
 examples=${CARGO_TARGET_DIR:-$here/../../../../target}/debug/examples
@@ -24,12 +24,13 @@ check() {
     "$examples/host" "$port" "$@" >"$results/host-$port.log" 2>&1 &
     host=$!
     sleep 2
+    code=0
     "$node" "$suite" server --url "http://127.0.0.1:$port/mcp" --suite all --spec-version "$version" \
-        --timeout 60000 --expected-failures "$here/$expected.yml" -o "$results/$port" >"$results/$port.log" 2>&1
-    code=$?
+        --timeout 60000 --expected-failures "$here/$expected.yml" -o "$results/$port" >"$results/$port.log" 2>&1 ||
+        code=$?
     kill "$host"
-    echo "$expected ($*): exit $code, $(grep '^Total' "$results/$port.log")"
-    [ "$code" = 0 ] || failed=1
+    echo "$expected: exit $code, $(grep '^Total' "$results/$port.log" || true)"
+    if [ "$code" != 0 ]; then failed=1; fi
 }
 
 server=$examples/conformance_server
