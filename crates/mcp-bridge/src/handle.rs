@@ -108,7 +108,8 @@ impl Handle {
         self.shared.hub.phase.subscribe()
     }
 
-    /// Changes which tools are offered, from the next list and call on.
+    /// Changes which tools are offered, from the next list and call on. Clients are told if the
+    /// server tells them of such changes.
     pub fn set_tool_rules(&self, rules: ToolRules) {
         self.shared.hub.set_rules(rules);
     }

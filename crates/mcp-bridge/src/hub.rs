@@ -42,6 +42,7 @@ pub(crate) struct Hub {
     pub(crate) counters: Counters,
     pub(crate) closing: Notify,
     rules: Mutex<Arc<ToolRules>>,
+    pub(crate) rules_changed: Notify,
     /// Units of bytes that may wait for the server.
     waiting: Arc<Semaphore>,
     calls: Arc<Semaphore>,
@@ -82,6 +83,7 @@ impl Hub {
             counters: Counters::default(),
             closing: Notify::new(),
             rules: Mutex::new(Arc::new(options.tools.clone())),
+            rules_changed: Notify::new(),
             waiting: Arc::new(Semaphore::new(options.waiting_units().min(Semaphore::MAX_PERMITS))),
             calls: Arc::new(Semaphore::new(options.max_calls.clamp(1, Semaphore::MAX_PERMITS))),
             numbers: AtomicU64::new(0),
@@ -99,6 +101,7 @@ impl Hub {
 
     pub(crate) fn set_rules(&self, rules: ToolRules) {
         *lock(&self.rules) = Arc::new(rules);
+        self.rules_changed.notify_one();
     }
 
     pub(crate) fn sessions(&self) -> Vec<Arc<Session>> {

@@ -1,14 +1,14 @@
 //! Many MCP clients on one stdio MCP server, for both eras of the protocol.
 //!
 //! ```text
-//!  front (HTTP, later)                this crate                        a process
-//!  ┌────────┐  raw JSON  ┌────────┐  ┌────────────────────────┐        ┌────────┐
-//!  │ client ├───────────►│ Client ├─►│ Bridge: one task       │ stdin  │        │
-//!  └────────┘◄─answers───┤        │  │  ids, tokens, turns,   ├───────►│ server │
-//!  ┌────────┐            └────────┘  │  subscriptions, levels │        │        │
-//!  │ client ├─► Client ─────────────►│                        │◄───────┤        │
-//!  └────────┘                        └───────────┬────────────┘ stdout └────────┘
-//!  POST /call ─► Handle::call_tool ──────────────┘
+//!  HTTP                  this crate                                    a process
+//!  ┌────────┐  ┌───────┐  ┌────────┐  ┌────────────────────────┐        ┌────────┐
+//!  │ client ├─►│ Front ├─►│ Client ├─►│ Bridge: one task       │ stdin  │        │
+//!  └────────┘  │       │  └────────┘  │  ids, tokens, turns,   ├───────►│ server │
+//!  ┌────────┐  │       │  ┌────────┐  │  subscriptions, levels │        │        │
+//!  │ client ├─►│       ├─►│ Client ├─►│                        │◄───────┤        │
+//!  └────────┘  └───────┘  └────────┘  └───────────┬────────────┘ stdout └────────┘
+//!  POST /call ─► Handle::call_tool ───────────────┘
 //!
 //!  Starting ──handshake──► Ready ──the process ends──► Ended ──restart──► Starting
 //! ```
@@ -28,7 +28,8 @@
 //! mailbox. Who is over a bound waits, or, where waiting would make others wait, misses something. The
 //! most memory that answers can take is `max_calls` times `max_line_bytes`.
 //!
-//! Who starts processes, drains stderr and serves HTTP sits on top of this.
+//! [`front`] is the bridge over HTTP. Who starts processes, drains stderr and listens on a port sits
+//! on top of this.
 
 mod actor;
 mod bridge;

@@ -118,6 +118,7 @@ impl Actor {
                 },
                 () = hub.departures.news.notified() => self.see_off(),
                 () = hub.closing.notified() => return EndReason::Closed,
+                () = hub.rules_changed.notified() => self.announce_tools(),
                 () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => self.expire(),
             }
             while let Some(submission) = self.calls.next_in_queue() {

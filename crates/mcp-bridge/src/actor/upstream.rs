@@ -67,12 +67,11 @@ impl Actor {
             let listens: Vec<CallNumber> =
                 self.carried.interest.listens().map(|(number, _)| number).collect();
             listens.into_iter().for_each(|number| self.acknowledge(number));
+            self.announce_tools();
             let offers = self.server.offers;
-            for (what, offered) in [
-                ("tools", offers.tools_changed),
-                ("prompts", offers.prompts_changed),
-                ("resources", offers.resources_changed),
-            ] {
+            for (what, offered) in
+                [("prompts", offers.prompts_changed), ("resources", offers.resources_changed)]
+            {
                 if offered {
                     let method = format!("notifications/{what}/list_changed");
                     self.announce(&RawJson::known(format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#)));
@@ -174,6 +173,14 @@ impl Actor {
         self.link.send(Frame { text: request(id, method, params), space });
         self.calls.launch(id, Flight { number, deadline, origin: Origin::Own(own) }, false);
         id
+    }
+
+    /// Tells clients that other tools may be offered now.
+    pub(super) fn announce_tools(&self) {
+        if self.server.offers.tools_changed {
+            let text = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+            self.announce(&RawJson::known(text.to_owned()));
+        }
     }
 
     /// Passes the news that a list changed to everybody who wants it.

@@ -8,13 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::future::{join_all, select_all};
-use tokio::sync::Notify;
+use futures::future::{FutureExt as _, join_all, select_all};
+use tokio::sync::{Notify, watch};
 
-use super::connector::{Connector, OpenError, Opened, Opening, Principal};
+use super::Inner;
+use super::connector::{Connector, OpenError, Principal};
 use super::merge;
 use super::options::FrontOptions;
-use super::peer::{Arrived, Begun, Tag};
+use super::peer::{Arrived, Begun, Held, Tag};
+use super::resident::Residents;
 use crate::command::Filter;
 use crate::era::{Era, MODERN, NEWEST_LEGACY, SUBSCRIPTION_KEY, named_version, negotiate};
 use crate::error::CallError;
@@ -52,7 +54,10 @@ pub trait Directory: Send + Sync + 'static {
 pub(super) struct Combined {
     directory: Arc<dyn Directory>,
     principal: Principal,
-    merge_timeout: Duration,
+    options: Arc<FrontOptions>,
+    residents: Arc<Residents>,
+    /// Hears that the servers are others.
+    changes: Mutex<watch::Receiver<()>>,
     state: Mutex<State>,
     news: Notify,
     numbers: AtomicU64,
@@ -74,19 +79,17 @@ pub(super) struct Link {
     pub(super) client: Client,
     handle: Handle,
     #[expect(dead_code, reason = "held, not read")]
-    guard: Option<Box<dyn std::any::Any + Send + Sync>>,
+    held: Held,
 }
 
 impl Combined {
-    pub(super) fn new(
-        directory: Arc<dyn Directory>,
-        principal: &Principal,
-        options: &FrontOptions,
-    ) -> Arc<Self> {
+    pub(super) fn new(inner: &Inner, directory: &Arc<dyn Directory>, principal: &Principal) -> Arc<Self> {
         Arc::new(Self {
-            directory,
+            directory: directory.clone(),
             principal: principal.clone(),
-            merge_timeout: options.merge_timeout,
+            options: inner.options.clone(),
+            residents: inner.residents.clone(),
+            changes: Mutex::new(inner.changes.subscribe()),
             state: Mutex::default(),
             news: Notify::new(),
             numbers: AtomicU64::new(0),
@@ -134,7 +137,12 @@ impl Combined {
     }
 
     pub(super) fn drain(&self) -> Vec<Arrived> {
-        let mut changed = None;
+        let mut changed = {
+            let mut changes = lock(&self.changes);
+            let news = changes.has_changed().unwrap_or(false);
+            changes.mark_unchanged();
+            news
+        };
         let mut arrived: Vec<Arrived> = lock(&self.state).own.drain(..).collect();
         for link in self.links() {
             while let Some(incoming) = link.client.take_incoming() {
@@ -142,12 +150,12 @@ impl Combined {
                 if said.about.is_some() {
                     arrived.push(said);
                 } else if is_change(&said.message) {
-                    changed = Some(said);
+                    changed = true;
                 }
             }
         }
         // However many servers changed, the merged list is one.
-        if let Some(changed) = changed {
+        if changed {
             let listens = lock(&self.state).listens.clone();
             arrived.extend(listens.into_iter().map(|(number, id)| Arrived {
                 about: Some((LISTENING, number)),
@@ -156,7 +164,8 @@ impl Combined {
                     r#"{{"jsonrpc":"2.0","method":"{CHANGED}","params":{{"_meta":{{"{SUBSCRIPTION_KEY}":{id}}}}}}}"#
                 )),
             }));
-            arrived.push(changed);
+            let message = RawJson::known(format!(r#"{{"jsonrpc":"2.0","method":"{CHANGED}"}}"#));
+            arrived.push(Arrived { about: None, asks: false, message });
         }
         arrived
     }
@@ -166,11 +175,16 @@ impl Combined {
         if !lock(&self.state).own.is_empty() {
             return;
         }
+        let mut changes = lock(&self.changes).clone();
+        let changed = async {
+            // Without a front there is nobody left to tell.
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
         let links = self.links();
-        if links.is_empty() {
-            return more.await;
-        }
-        let said = select_all(links.iter().map(|link| Box::pin(link.client.news())));
+        let said = links.iter().map(|link| link.client.news().boxed());
+        let said = select_all(said.chain([changed.boxed()]));
         tokio::select! {
             () = more => {}
             _ = said => {}
@@ -187,8 +201,8 @@ impl Combined {
         if let Some(link) = known.filter(|link| !link.handle.is_over()) {
             return Ok(link);
         }
-        let opening = Opening { principal: self.principal.clone(), declaration: None };
-        let Opened { handle, guard } = member.connector.open(opening).await?;
+        let opened = self.residents.open(&self.principal, &member.name, member.connector.as_ref());
+        let (handle, held) = opened.await?;
         let client = handle.connect().map_err(|error| OpenError::Unavailable(error.to_string()))?;
         let mut state = lock(&self.state);
         if let Some(link) = state.links.get(&member.name).filter(|link| !link.handle.is_over()) {
@@ -201,7 +215,7 @@ impl Combined {
             info: OWN_INFO.to_owned(),
         }));
         state.last_link += 1;
-        let link = Arc::new(Link { place: state.last_link, client, handle, guard });
+        let link = Arc::new(Link { place: state.last_link, client, handle, held });
         state.links.insert(member.name.clone(), link.clone());
         drop(state);
         self.news.notify_one();
@@ -235,7 +249,7 @@ impl Combined {
     }
 
     fn list(self: &Arc<Self>, id: String, era: Era) -> Begun {
-        let (combined, patience) = (self.clone(), self.merge_timeout);
+        let (combined, patience) = (self.clone(), self.options.merge_timeout);
         let answer = async move {
             let tools = merge::tools(&combined, patience).await.join(",");
             let more = match era {

@@ -3,7 +3,7 @@ use http::{HeaderValue, Response, StatusCode};
 
 use super::body::FrontBody;
 use super::connector::OpenError;
-use crate::era::{MODERN, UNSUPPORTED_VERSION};
+use crate::era::{LEGACY, MODERN, UNSUPPORTED_VERSION};
 use crate::json::{Malformed, RawJson, pick, quoted};
 
 pub(super) const HEADER_MISMATCH: i64 = -32020;
@@ -76,6 +76,15 @@ impl Refusal {
         let data = format!(r#"{{"supported":["{MODERN}"],"requested":{}}}"#, quoted(asked));
         let refusal = Self::new(StatusCode::BAD_REQUEST, UNSUPPORTED_VERSION, text);
         Self { data: Some(data), ..refusal }
+    }
+
+    pub(super) fn legacy_version(asked: &str) -> Self {
+        let text = format!("the protocol version {asked:?} is not supported; {} are", LEGACY.join(", "));
+        Self::transport(StatusCode::BAD_REQUEST, &text)
+    }
+
+    pub(super) fn closed() -> Self {
+        Self::transport(StatusCode::SERVICE_UNAVAILABLE, "this endpoint is closed")
     }
 
     pub(super) fn no_session_named() -> Self {

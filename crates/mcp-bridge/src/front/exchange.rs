@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use futures::stream::{self, Stream};
+use futures::stream::{self, Stream, StreamExt as _};
 use http::{Response, StatusCode};
+use tokio::sync::watch;
 
 use super::Inner;
 use super::body::{FrontBody, event};
@@ -25,6 +26,7 @@ pub(super) struct Exchange {
     watched: Watched,
     waiting: VecDeque<RawJson>,
     stage: Stage,
+    closed: watch::Receiver<bool>,
     #[expect(dead_code, reason = "held, not read")]
     place: Place,
 }
@@ -54,7 +56,8 @@ impl Exchange {
         let request = message.text;
         let (asked, sent, timeout) = (peer.clone(), request.clone(), inner.options.call_timeout);
         let answer = Box::pin(async move { asked.begin(sent, timeout, |_| ()).await?.answer.await });
-        Self { peer, request, watched, waiting: VecDeque::new(), stage: Stage::Open(answer), place }
+        let (waiting, closed) = (VecDeque::new(), inner.closed.subscribe());
+        Self { peer, request, watched, waiting, stage: Stage::Open(answer), closed, place }
     }
 
     /// The answer as JSON if it comes soon and nothing is said before; events otherwise.
@@ -64,13 +67,26 @@ impl Exchange {
             Ok(Some(Step::Answered(None)) | None) => reply::empty(StatusCode::ACCEPTED),
             Ok(Some(Step::Said(message))) => {
                 self.waiting.push_front(message);
-                reply::events(self.events(), options)
+                self.stream(options)
             }
-            Err(_) => reply::events(self.events(), options),
+            Err(_) => self.stream(options),
         }
     }
 
-    pub(super) fn events(self) -> impl Stream<Item = Bytes> + Send + 'static {
+    /// What is said, as it is said, until the front is closed.
+    pub(super) fn stream(self, options: &FrontOptions) -> Response<FrontBody> {
+        let mut closed = self.closed.clone();
+        let closing = async move {
+            while !*closed.borrow_and_update() {
+                if closed.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        reply::events(self.events().take_until(Box::pin(closing)), options)
+    }
+
+    fn events(self) -> impl Stream<Item = Bytes> + Send + 'static {
         stream::unfold(self, |mut exchange| async move {
             let message = match exchange.next().await? {
                 Step::Said(message) => message,

@@ -10,6 +10,7 @@ use super::body::FrontBody;
 use super::connector::Principal;
 use super::error::Refusal;
 use super::observe::Watched;
+use super::peer::Source;
 use super::reply::{self, SESSION_ID};
 use super::session::{ClientSession, STANDALONE};
 use super::stream::{EventLog, Start, parse_id};
@@ -131,7 +132,7 @@ fn session_of(
     if let Some(version) = gate::version(headers)?
         && !LEGACY.contains(&version)
     {
-        return Err(Refusal::version(version));
+        return Err(Refusal::legacy_version(version));
     }
     let session = sessions.get(id.to_str().unwrap_or_default(), principal)?;
     session.touch();
@@ -152,7 +153,7 @@ async fn initialize(
     let raw = |value: Option<&str>, otherwise: &str| RawJson::known(value.unwrap_or(otherwise).to_owned());
     let declaration = Declaration { capabilities: raw(capabilities, "{}"), info: raw(info, OWN_INFO) };
     inner.sessions.make_room(&principal, options).map_err(about)?;
-    let peer = inner.source.session(&principal, declaration, options).await.map_err(about)?;
+    let peer = Source::session(inner, &principal, declaration).await.map_err(about)?;
     let begun = peer.begin(message.text.clone(), options.call_timeout, |_| ()).await;
     let answer = match begun {
         Ok(begun) => begun.answer.await,
@@ -176,7 +177,7 @@ async fn initialize(
         if let Ok(id) = HeaderValue::from_str(&session.id) {
             response.headers_mut().insert(SESSION_ID, id);
         }
-        inner.sessions.insert(session);
+        inner.sessions.insert(session, options).map_err(about)?;
     }
     Ok(response)
 }

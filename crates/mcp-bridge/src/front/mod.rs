@@ -51,6 +51,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response};
+use tokio::sync::watch;
 
 pub use body::FrontBody;
 pub use combined::{Directory, Member, SEPARATOR};
@@ -73,9 +74,13 @@ pub struct Front {
 
 struct Inner {
     source: Source,
-    options: FrontOptions,
+    options: Arc<FrontOptions>,
     sessions: Sessions,
-    residents: Residents,
+    residents: Arc<Residents>,
+    /// Whether no streams are served any more.
+    closed: watch::Sender<bool>,
+    /// Tells combined peers that the servers are others.
+    changes: watch::Sender<()>,
     schemas: params::Schemas,
     /// Requests of the newer era that are open, by principal.
     open: modern::Open,
@@ -96,10 +101,12 @@ impl Front {
         let inner = Arc::new(Inner {
             source,
             sessions: Sessions::default(),
-            residents: Residents::default(),
+            residents: Arc::default(),
+            closed: watch::Sender::new(false),
+            changes: watch::Sender::new(()),
             schemas: params::Schemas::default(),
             open: modern::Open::default(),
-            options,
+            options: Arc::new(options),
         });
         let (watched, tick) = (Arc::downgrade(&inner), inner.options.tick());
         tokio::spawn(async move {
@@ -116,6 +123,18 @@ impl Front {
     /// How many sessions there are.
     pub fn sessions(&self) -> usize {
         self.inner.sessions.len()
+    }
+
+    /// Tells the clients of a combined front that there are other servers, or that they may use others.
+    pub fn servers_changed(&self) {
+        self.inner.changes.send_replace(());
+    }
+
+    /// Ends all sessions and streams for good, so that whoever serves HTTP can end.
+    pub fn close(&self) {
+        self.inner.closed.send_replace(true);
+        self.inner.sessions.end_all();
+        self.inner.residents.end_all();
     }
 
     /// Ends all sessions of a principal, such as one whose token was revoked.
@@ -141,6 +160,9 @@ impl Front {
         body: Bytes,
     ) -> Result<Response<FrontBody>, Refusal> {
         let inner = &self.inner;
+        if *inner.closed.borrow() {
+            return Err(Refusal::closed());
+        }
         gate::source(headers, &inner.options)?;
         match *method {
             Method::POST => {}

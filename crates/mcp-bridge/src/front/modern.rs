@@ -11,6 +11,7 @@ use super::body::FrontBody;
 use super::connector::Principal;
 use super::error::Refusal;
 use super::exchange::Exchange;
+use super::peer::Source;
 use super::{gate, params, reply};
 use crate::era::{CAPABILITIES_KEY, MODERN, named_version};
 use crate::json::{Kind, Malformed, Message, RawJson, meta_member, text_of};
@@ -41,10 +42,10 @@ pub(super) async fn post(
     if method == "tools/call" {
         params::check(inner, &principal, &message, headers).await.map_err(about)?;
     }
-    let peer = inner.source.request(&principal, &inner.residents, &inner.options).await.map_err(about)?;
+    let peer = Source::request(inner, &principal).await.map_err(about)?;
     let exchange = Exchange::new(inner, &principal, peer, message, place);
     if method == "subscriptions/listen" {
-        return Ok(reply::events(exchange.events(), &inner.options));
+        return Ok(exchange.stream(&inner.options));
     }
     Ok(exchange.response(&inner.options).await)
 }

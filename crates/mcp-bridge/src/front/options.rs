@@ -36,6 +36,8 @@ pub struct FrontOptions {
     pub max_replay_streams: usize,
     /// And how many bytes of them.
     pub max_replay_bytes: usize,
+    /// And for how long.
+    pub replay_ttl: Duration,
     /// How long a combined front waits for the tools of one server.
     pub merge_timeout: Duration,
     /// The hosts that may be named in `Host`, without ports. `None`: somebody else checks.
@@ -63,6 +65,7 @@ impl Default for FrontOptions {
             max_stream_bytes: 1 << 20,
             max_replay_streams: 16,
             max_replay_bytes: 2 << 20,
+            replay_ttl: Duration::from_secs(300),
             merge_timeout: Duration::from_secs(10),
             hosts: None,
             origins: None,

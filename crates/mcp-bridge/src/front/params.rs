@@ -81,7 +81,7 @@ pub(super) async fn check(
 }
 
 async fn list(inner: &Inner, principal: &Principal) -> Option<HashMap<String, Vec<Marked>>> {
-    let peer = inner.source.request(principal, &inner.residents, &inner.options).await.ok()?;
+    let peer = Source::request(inner, principal).await.ok()?;
     let (mut tools, mut cursor) = (HashMap::new(), None);
     for _ in 0..MOST_PAGES {
         let params = cursor.map(|cursor: String| format!(r#""cursor":{}"#, quoted(&cursor)));

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
+use super::Inner;
 use super::combined::{Combined, Directory};
-use super::connector::{Connector, Opened, Opening, Principal, Sharing};
+use super::connector::{Connector, Opened, Opening, Principal};
 use super::error::Refusal;
-use super::options::FrontOptions;
-use super::resident::{Resident, Residents};
+use super::resident::Resident;
 use crate::call::Canceller;
 use crate::error::{CallError, ConnectError};
 use crate::json::RawJson;
@@ -71,16 +71,13 @@ impl Arrived {
 impl Source {
     /// For a session.
     pub(super) async fn session(
-        &self,
+        inner: &Inner,
         principal: &Principal,
         declaration: Declaration,
-        options: &FrontOptions,
     ) -> Result<Peer, Refusal> {
-        let connector = match self {
+        let connector = match &inner.source {
             Self::One(connector) => connector,
-            Self::Many(directory) => {
-                return Ok(Peer::Many(Combined::new(directory.clone(), principal, options)));
-            }
+            Self::Many(directory) => return Ok(Peer::Many(Combined::new(inner, directory, principal))),
         };
         let opening = Opening { principal: principal.clone(), declaration: Some(declaration) };
         let Opened { handle, guard } = connector.open(opening).await?;
@@ -88,25 +85,13 @@ impl Source {
     }
 
     /// For a request that stands alone.
-    pub(super) async fn request(
-        &self,
-        principal: &Principal,
-        residents: &Residents,
-        options: &FrontOptions,
-    ) -> Result<Peer, Refusal> {
-        let connector = match self {
+    pub(super) async fn request(inner: &Inner, principal: &Principal) -> Result<Peer, Refusal> {
+        let connector = match &inner.source {
             Self::One(connector) => connector,
-            Self::Many(directory) => {
-                return Ok(Peer::Many(Combined::new(directory.clone(), principal, options)));
-            }
+            Self::Many(directory) => return Ok(Peer::Many(Combined::new(inner, directory, principal))),
         };
-        if connector.sharing() == Sharing::Dedicated {
-            let (resident, handle) = residents.of(principal, connector.as_ref()).await?;
-            return Ok(Peer::One { client: handle.connect()?, handle, held: Held::Resident(resident) });
-        }
-        let opening = Opening { principal: principal.clone(), declaration: None };
-        let Opened { handle, guard } = connector.open(opening).await?;
-        Ok(Peer::One { client: handle.connect()?, handle, held: Held::Session(guard) })
+        let (handle, held) = inner.residents.open(principal, "", connector.as_ref()).await?;
+        Ok(Peer::One { client: handle.connect()?, handle, held })
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) struct ClientSession {
     pub(super) principal: Principal,
     pub(super) version: &'static str,
     pub(super) peer: Peer,
-    options: FrontOptions,
+    options: Arc<FrontOptions>,
     standalone: Arc<EventLog>,
     state: Mutex<State>,
     /// Held while messages are moved to their streams, so that an answer is never ahead of what
@@ -36,7 +36,8 @@ struct State {
     /// Streams of calls: open ones, and those that are over and kept.
     streams: BTreeMap<u64, Arc<EventLog>>,
     open: Vec<u64>,
-    kept: VecDeque<u64>,
+    /// Since when.
+    kept: VecDeque<(u64, Instant)>,
     calls: BTreeMap<Tag, u64>,
     last_stream: u64,
     last_seen: Instant,
@@ -49,7 +50,7 @@ impl ClientSession {
         principal: Principal,
         version: &'static str,
         peer: Peer,
-        options: &FrontOptions,
+        options: &Arc<FrontOptions>,
     ) -> Arc<Self> {
         let session = Arc::new(Self {
             // Unguessable, and of visible characters.
@@ -157,14 +158,25 @@ impl ClientSession {
         if !state.streams.contains_key(&log.number) {
             return;
         }
-        state.kept.push_back(log.number);
+        state.kept.push_back((log.number, Instant::now()));
         let bytes = |state: &State| -> usize {
-            state.kept.iter().filter_map(|kept| state.streams.get(kept)).map(|log| log.bytes()).sum()
+            state.kept.iter().filter_map(|(kept, _)| state.streams.get(kept)).map(|log| log.bytes()).sum()
         };
         while state.kept.len() > self.options.max_replay_streams
             || bytes(&state) > self.options.max_replay_bytes
         {
-            let Some(oldest) = state.kept.pop_front() else { break };
+            let Some((oldest, _)) = state.kept.pop_front() else { break };
+            state.streams.remove(&oldest);
+        }
+    }
+
+    /// Forgets streams that nobody came back for.
+    pub(super) fn forget_old(&self) {
+        let mut state = lock(&self.state);
+        while let Some((oldest, since)) = state.kept.front().copied()
+            && since.elapsed() >= self.options.replay_ttl
+        {
+            state.kept.pop_front();
             state.streams.remove(&oldest);
         }
     }
@@ -173,7 +185,7 @@ impl ClientSession {
     pub(super) fn forget_stream(&self, number: u64) {
         let mut state = lock(&self.state);
         state.streams.remove(&number);
-        state.kept.retain(|kept| *kept != number);
+        state.kept.retain(|(kept, _)| *kept != number);
     }
 
     /// The stream of a call, if it is still there, or the standalone one.

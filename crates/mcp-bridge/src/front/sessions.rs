@@ -31,26 +31,33 @@ impl Sessions {
 
     /// Makes room for one more session of a principal's: most clients never say that they leave.
     pub(super) fn make_room(&self, principal: &Principal, options: &FrontOptions) -> Result<(), Refusal> {
-        let mut all = lock(&self.0);
-        let own = all.values().filter(|session| session.principal == *principal).count();
-        let leaves = if own >= options.max_sessions_per_principal {
-            let own = all.values().filter(|session| session.principal == *principal);
-            Some(idlest(own, Duration::ZERO).ok_or_else(|| Refusal::too_many("sessions"))?)
-        } else if all.len() >= options.max_sessions {
-            Some(idlest(all.values(), options.min_idle_to_evict).ok_or_else(Refusal::no_room)?)
-        } else {
-            None
-        };
+        let leaves = in_the_way(&lock(&self.0), principal, options)?;
         if let Some(leaves) = leaves {
-            all.remove(&leaves.id);
-            drop(all);
-            leaves.end();
+            self.end(&leaves);
         }
         Ok(())
     }
 
-    pub(super) fn insert(&self, session: Arc<ClientSession>) {
-        lock(&self.0).insert(session.id.clone(), session);
+    /// Lets a session in. Room that was made for it may be taken by now, so it is looked for again.
+    pub(super) fn insert(&self, session: Arc<ClientSession>, options: &FrontOptions) -> Result<(), Refusal> {
+        let mut all = lock(&self.0);
+        let leaves = match in_the_way(&all, &session.principal, options) {
+            Ok(leaves) => leaves,
+            Err(refusal) => {
+                drop(all);
+                session.end();
+                return Err(refusal);
+            }
+        };
+        if let Some(leaves) = &leaves {
+            all.remove(&leaves.id);
+        }
+        all.insert(session.id.clone(), session);
+        drop(all);
+        if let Some(leaves) = leaves {
+            leaves.end();
+        }
+        Ok(())
     }
 
     pub(super) fn end(&self, session: &ClientSession) {
@@ -58,9 +65,11 @@ impl Sessions {
         session.end();
     }
 
-    /// Ends what is expired.
+    /// Ends what is expired, and forgets what was kept long enough.
     pub(super) fn sweep(&self) {
         self.end_where(ClientSession::is_expired);
+        let all: Vec<_> = lock(&self.0).values().cloned().collect();
+        all.iter().for_each(|session| session.forget_old());
     }
 
     pub(super) fn end_of(&self, principal: &Principal) {
@@ -77,6 +86,22 @@ impl Sessions {
             session.end();
         }
     }
+}
+
+/// The session that has to leave so that there is room for one more.
+fn in_the_way(
+    all: &HashMap<String, Arc<ClientSession>>,
+    principal: &Principal,
+    options: &FrontOptions,
+) -> Result<Option<Arc<ClientSession>>, Refusal> {
+    let own = || all.values().filter(|session| session.principal == *principal);
+    if own().count() >= options.max_sessions_per_principal {
+        return idlest(own(), Duration::ZERO).ok_or_else(|| Refusal::too_many("sessions")).map(Some);
+    }
+    if all.len() >= options.max_sessions {
+        return idlest(all.values(), options.min_idle_to_evict).ok_or_else(Refusal::no_room).map(Some);
+    }
+    Ok(None)
 }
 
 /// The session that was idle for the longest time, at least for so long.

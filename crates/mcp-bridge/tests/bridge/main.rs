@@ -5,6 +5,7 @@ mod cancelling;
 mod ending;
 mod eras;
 mod fidelity;
+mod front;
 mod handshakes;
 mod ids;
 mod lines;
