@@ -124,7 +124,7 @@ impl Run {
         };
         let io = if row.stdio_bridge { process.io() } else { None };
         match io {
-            Some(io) => self.bridged(&row, process, io, previous, up).await,
+            Some(io) => self.bridged(process, io, previous, up).await,
             None => self.unbridged(process, up).await,
         }
     }
@@ -162,7 +162,6 @@ impl Run {
 
     async fn bridged(
         &mut self,
-        row: &McpServerRow,
         process: Process,
         io: bridge::ServerIo,
         previous: Option<bridge::Ended>,

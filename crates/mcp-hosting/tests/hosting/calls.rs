@@ -80,8 +80,8 @@ async fn a_dedicated_server_has_a_process_for_each_client() {
     installation.servers().register(registration).await.unwrap();
     let declaration =
         || Declaration { capabilities: raw("{}"), info: raw(r#"{"name":"test","version":"1"}"#) };
-    let one = installation.servers().dedicated("own", declaration()).await.unwrap();
-    let other = installation.servers().dedicated("own", declaration()).await.unwrap();
+    let one = installation.servers().dedicated("own", Some(declaration())).await.unwrap();
+    let other = installation.servers().dedicated("own", Some(declaration())).await.unwrap();
     let mut pids = Vec::new();
     for process in [&one, &other] {
         let reply = process.bridge().call_tool("pid", None, None).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_dedicated_server_has_a_process_for_each_client() {
     drop(other);
     eventually("the other is gone", || !is_alive(&pids[1])).await;
     // And what is in use when its server is restarted.
-    let last = installation.servers().dedicated("own", declaration()).await.unwrap();
+    let last = installation.servers().dedicated("own", Some(declaration())).await.unwrap();
     installation.servers().restart("own").await.unwrap();
     let mut phase = last.bridge().phase();
     let ended = phase.wait_for(|phase| matches!(phase, emergent_mcp_bridge::Phase::Ended { .. }));

@@ -40,7 +40,7 @@ fn server(name: &str) -> (WorkspaceRow, McpServerRow) {
 pub(crate) async fn a_server_comes_back_as_it_was_written(store: &dyn Store) {
     let (sandbox, row) = server("langfuse-mcp");
     store.insert_mcp_server(&sandbox, &row).await.unwrap();
-    assert_eq!(store.list_mcp_servers().await.unwrap(), [row.clone()]);
+    assert_eq!(store.list_mcp_servers().await.unwrap(), std::slice::from_ref(&row));
     assert_eq!(store.get_workspace(row.id).await.unwrap(), Some(sandbox));
 
     let defaults = json!({"entrypoint": ["/server"]});
