@@ -145,7 +145,7 @@ async fn the_founding_designs_requests_work_as_printed() {
     }
     let (_, list) = host.admin("GET", "", "").await;
     assert_eq!((&list["items"][0]["id"], &list["next_cursor"]), (&json!(id), &json!(null)));
-    let call = r#"{"method": "tools/call", "params": {"name": "pid", "arguments": {"n": 1.0}}}"#;
+    let call = r#"{"method": "tools/call", "params": {"name":"pid", "arguments": {"n": 1.0}}}"#;
     let (_, before) = host.admin("POST", "/langfuse-mcp/call", call).await;
     assert_eq!(before["error"], json!(null));
     let (status, restarted) = host.admin("POST", "/langfuse-mcp/restart", "").await;
@@ -178,7 +178,7 @@ async fn every_wrong_field_is_named_and_secrets_are_not_shown() {
 
     let (status, made) = host.admin("POST", "", &registration("shell")).await;
     assert_eq!(status, 201, "{made}");
-    let env = r#"{"method": "tools/call", "params": {"name": "env"}}"#;
+    let env = r#"{"method": "tools/call", "params": {"name":"env"}}"#;
     let (_, answer) = host.admin("POST", "/shell/call", env).await;
     assert_eq!(answer["result"]["content"][0]["text"], "xyzzy", "its program has it");
     for (method, path, body) in [
@@ -241,14 +241,14 @@ async fn a_call_without_an_answer_says_why() {
     let host = Host::start().await;
     assert_eq!(host.admin("POST", "", &registration("shell")).await.0, 201);
     let call =
-        r#"{"method": "tools/call", "params": {"name": "crash", "arguments": {"password": "hunter2"}}}"#;
+        r#"{"method": "tools/call", "params": {"name":"crash", "arguments": {"password": "hunter2"}}}"#;
     let (status, failed) = host.admin("POST", "/shell/call", call).await;
     assert_eq!((status, code(&failed)), (502, "mcp_server_ended"), "{failed}");
     assert!(failed["error"]["message"].as_str().unwrap().contains("exit code 7"), "{failed}");
     assert_eq!(failed["error"]["details"]["sent"], true);
     let (status, tools) = host.admin("POST", "/shell/call", r#"{"method": "tools/list"}"#).await;
     assert_eq!(status, 200, "it is back: {tools}");
-    let slow = r#"{"method": "tools/call", "params": {"name": "hang"}, "timeout_ms": 200}"#;
+    let slow = r#"{"method": "tools/call", "params": {"name":"hang"}, "timeout_ms": 200}"#;
     let (status, late) = host.admin("POST", "/shell/call", slow).await;
     assert_eq!((status, code(&late)), (504, "timeout"), "{late}");
     host.end().await;
