@@ -1,6 +1,8 @@
 # An MCP server in a page of shell, for tests: one line in, one line out.
+set -eu
+mode=${1:-}
 echo "started with $#  arguments" >&2
-case "$1" in
+case "$mode" in
     broken) echo "no such module: langfuse" >&2; exit 3 ;;
     quits) exit 0 ;;
     silent) exec sleep 1000 ;;
@@ -14,11 +16,11 @@ while IFS= read -r line; do
         *'"method":"server/discover"'*) answer '"error":{"code":-32601,"message":"unknown method"}' ;;
         *'"method":"initialize"'*)
             answer '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"shell","version":"1"}}' ;;
-        *'"method":"ping"'*) [ "$1" = deaf ] || answer '"result":{}' ;;
+        *'"method":"ping"'*) [ "$mode" = deaf ] || answer '"result":{}' ;;
         *'"method":"tools/list"'*)
-            [ "$1" = deaf ] || answer '"result":{"tools":[{"name":"pid"},{"name":"crash"},{"name":"count"}]}' ;;
+            [ "$mode" = deaf ] || answer '"result":{"tools":[{"name":"pid"},{"name":"crash"},{"name":"count"}]}' ;;
         *'"name":"pid"'*) text "$$" ;;
-        *'"name":"env"'*) text "$SECRET" ;;
+        *'"name":"env"'*) text "${SECRET:-}" ;;
         *'"name":"count"'*)
             n=$(cat count 2>/dev/null || echo 0); n=$((n + 1)); echo "$n" > count; text "$n" ;;
         *'"name":"crash"'*) echo "about to crash" >&2; exit 7 ;;
