@@ -5,6 +5,7 @@ mod hostile;
 mod load;
 mod matrix;
 mod mcp;
+mod mcp_clients;
 mod provider_list;
 
 use std::collections::BTreeSet;

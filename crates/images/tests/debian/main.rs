@@ -145,7 +145,12 @@ async fn dropping_ends_it_as_well() {
     assert!(tokio::time::timeout(Duration::from_millis(500), building).await.is_err());
     let pid = fs::read_to_string(stage.folder.path().join("pid")).unwrap();
     let begun = Instant::now();
-    while stage.is_alive(pid.trim()) || fs::read_dir(stage.folder.path().join("work")).unwrap().count() > 0 {
+    let is_left = || {
+        stage.is_alive(pid.trim())
+            || fs::read_dir(stage.folder.path().join("work")).unwrap().count() > 0
+            || stage.folder.path().join("image.tar.partial").exists()
+    };
+    while is_left() {
         assert!(begun.elapsed() < Duration::from_secs(20), "it goes on");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -178,7 +178,8 @@ async fn a_pool_is_of_the_provider_that_would_be_chosen() {
     })
     .await;
     let members = async |provider: usize| providers[provider].list().await.unwrap().len();
-    eventually("it is filled", || async { members(0).await == 1 }).await;
+    // Its sandbox is there a moment before it can be had.
+    eventually("it is filled", || async { installation.handle().pools().pools[0].ready == 1 }).await;
     let other = installation.handle().create(explicit(Gvisor), true).await.unwrap();
     assert_eq!(other.provider, Gvisor);
     assert_eq!(installation.handle().pools().misses.because(Miss::Provider), 1);

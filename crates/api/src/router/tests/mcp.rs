@@ -41,15 +41,15 @@ const SEED_CALL: &str = r#"{
   }
 }"#;
 
-struct Host {
-    server: Server,
+pub(super) struct Host {
+    pub(super) server: Server,
     store: Arc<dyn Store>,
     hosting: Hosting,
     workspaces: Service,
 }
 
 impl Host {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let folder = TempDir::new().unwrap();
         let store = open_store(&folder).await;
         store
@@ -74,7 +74,7 @@ impl Host {
         Self { server, store, hosting, workspaces }
     }
 
-    async fn token(&self, kind: TokenKind, mcp_servers: Option<&[&str]>) -> String {
+    pub(super) async fn token(&self, kind: TokenKind, mcp_servers: Option<&[&str]>) -> String {
         let token = BearerToken::generate().unwrap();
         let mcp_servers = mcp_servers.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
         let row = ApiToken { mcp_servers, ..known(kind, &token) };
@@ -96,11 +96,11 @@ impl Host {
         (parts.status.as_u16(), serde_json::from_slice(&body).unwrap_or(Value::Null))
     }
 
-    async fn admin(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+    pub(super) async fn admin(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         self.ask(ADMIN, method, path, body).await
     }
 
-    async fn end(self) {
+    pub(super) async fn end(self) {
         self.hosting.shutdown().await;
         self.workspaces.shutdown(std::time::Duration::ZERO).await;
     }
@@ -160,7 +160,7 @@ async fn the_founding_designs_requests_work_as_printed() {
     host.end().await;
 }
 
-fn registration(name: &str) -> String {
+pub(super) fn registration(name: &str) -> String {
     json!({"name": name, "command": ["/bin/sh", "-c", SERVER, "server", ""], "environment": {"SECRET": "xyzzy"}})
         .to_string()
 }
