@@ -198,7 +198,7 @@ pub(crate) const TIERS: &[Tier] = &[
         ),
         beside: Some("emergent-test-docker"),
         second_tries: 3,
-        budget: Duration::from_secs(1800),
+        budget: Duration::from_secs(2400),
     },
     not_yet(TierName::Kvm),
     Tier {
