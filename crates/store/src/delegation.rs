@@ -16,10 +16,10 @@ macro_rules! store_by_own_methods {
             use crate::{
                 ApiToken, AttachError, Attachment, AuditCursor, AuditEntry, AuditFilter, AuditFinish,
                 AuditPage, ClaimResumeError, IdempotencyKey, InsertSnapshotError, InsertTokenError,
-                InsertWorkspaceError, Installation, McpServerRow, Revocation, SnapshotCursor, SnapshotFilter,
-                SnapshotPage, SnapshotRow, SnapshotStatus, Store, StoreError, TokenCursor, TokenFilter,
-                TokenHash, TokenId, TokenPage, Touch, UpdateWorkspaceError, WorkspaceCursor, WorkspaceFilter,
-                WorkspacePage, WorkspaceRow, WorkspaceUpdate,
+                InsertWorkspaceError, Installation, KnownWorkspace, McpServerRow, Revocation, SnapshotCursor,
+                SnapshotFilter, SnapshotPage, SnapshotRow, SnapshotStatus, Store, StoreError, TokenCursor,
+                TokenFilter, TokenHash, TokenId, TokenPage, Touch, UpdateWorkspaceError, WorkspaceCursor,
+                WorkspaceFilter, WorkspacePage, WorkspaceRow, WorkspaceUpdate,
             };
 
             #[async_trait::async_trait]
@@ -50,8 +50,9 @@ macro_rules! store_by_own_methods {
                     &self,
                     workspace: &WorkspaceRow,
                     server: &McpServerRow,
+                    key: Option<&IdempotencyKey>,
                 ) -> Result<(), InsertWorkspaceError> {
-                    self.insert_workspace_row(workspace, u32::MAX, None, NewOrMember::Server(server)).await
+                    self.insert_workspace_row(workspace, u32::MAX, key, NewOrMember::Server(server)).await
                 }
 
                 async fn list_mcp_servers(&self) -> Result<Vec<McpServerRow>, StoreError> {
@@ -76,6 +77,13 @@ macro_rules! store_by_own_methods {
 
                 async fn release_idempotency_key(&self, id: WorkspaceId) -> Result<bool, StoreError> {
                     self.release_key(id).await
+                }
+
+                async fn find_idempotency_key(
+                    &self,
+                    key: &IdempotencyKey,
+                ) -> Result<Option<KnownWorkspace>, StoreError> {
+                    self.find_workspace_key(key).await
                 }
 
                 async fn prune_idempotency_keys(&self, before: OffsetDateTime) -> Result<u64, StoreError> {
@@ -131,8 +139,9 @@ macro_rules! store_by_own_methods {
                     &self,
                     row: &SnapshotRow,
                     max: u32,
+                    key: Option<&IdempotencyKey>,
                 ) -> Result<(), InsertSnapshotError> {
-                    self.insert_snapshot_row(row, max).await
+                    self.insert_snapshot_row(row, max, key).await
                 }
 
                 async fn set_snapshot_status(

@@ -25,7 +25,9 @@ pub enum Operation {
     ClaimMember(WorkspaceId),
     ClaimResume(WorkspaceId),
     UpdateWorkspace(WorkspaceId),
-    TouchWorkspaces { count: usize },
+    TouchWorkspaces {
+        count: usize,
+    },
     GetWorkspace(WorkspaceId),
     ListWorkspaces,
     WorkspacesForReconcile,
@@ -38,6 +40,8 @@ pub enum Operation {
     RevokeToken(TokenId),
     ReleaseIdempotencyKey(WorkspaceId),
     PruneIdempotencyKeys,
+    /// Look for a key.
+    FindIdempotencyKey,
     InsertSnapshot(SnapshotId),
     UpdateSnapshot(SnapshotId),
     GetSnapshot(SnapshotId),
@@ -50,8 +54,12 @@ pub enum Operation {
     UpdateMcpServer(WorkspaceId),
     GetSetting,
     PutSetting,
-    AppendAudit { count: usize },
-    FinishAudit { count: usize },
+    AppendAudit {
+        count: usize,
+    },
+    FinishAudit {
+        count: usize,
+    },
     ListAudit,
     PruneAudit,
     InterruptRunningAudit,
@@ -78,6 +86,7 @@ impl fmt::Display for Operation {
             Self::ListTokens => f.write_str("list tokens"),
             Self::RevokeToken(id) => write!(f, "revoke token {id}"),
             Self::ReleaseIdempotencyKey(id) => write!(f, "release the idempotency key of workspace {id}"),
+            Self::FindIdempotencyKey => f.write_str("find an idempotency key"),
             Self::PruneIdempotencyKeys => f.write_str("forget old idempotency keys"),
             Self::InsertSnapshot(id) => write!(f, "insert snapshot {id}"),
             Self::UpdateSnapshot(id) => write!(f, "update snapshot {id}"),
@@ -387,6 +396,14 @@ pub enum InsertSnapshotError {
         count: u32,
         /// How many there may be.
         max: u32,
+    },
+    /// The idempotency key was used before.
+    #[error("the idempotency key belongs to snapshot {snapshot_id}")]
+    KeyKnown {
+        /// The snapshot that was made under it. It may be gone by now.
+        snapshot_id: SnapshotId,
+        /// Whether it was the same request.
+        same_request: bool,
     },
     /// The database itself.
     #[error(transparent)]

@@ -1,5 +1,7 @@
 //! Keys that make a create happen once, however often it is asked for.
 
+use emergent_types::WorkspaceId;
+
 use crate::TokenId;
 
 /// What a client calls one create. Kept in the same transaction as the row it makes, and longer
@@ -12,4 +14,13 @@ pub struct IdempotencyKey {
     pub key: String,
     /// Tells the same request from another one under the same key.
     pub fingerprint: [u8; 32],
+}
+
+/// What is known of a key under which a workspace was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownWorkspace {
+    /// Which. It may be gone by now.
+    pub id: WorkspaceId,
+    /// Whether it was the same request.
+    pub same_request: bool,
 }

@@ -52,7 +52,7 @@ pub use error::{
     AttachError, ClaimResumeError, InsertSnapshotError, InsertTokenError, InsertWorkspaceError, OpenError,
     Operation, StoreError, UpdateWorkspaceError,
 };
-pub use idempotency::IdempotencyKey;
+pub use idempotency::{IdempotencyKey, KnownWorkspace};
 pub use installation::Installation;
 pub use listing::{
     Cursor, Page, ParseCursorError, TokenCursor, TokenFilter, TokenPage, WorkspaceCursor, WorkspaceFilter,

@@ -31,6 +31,8 @@ pub struct McpServerRow {
     pub stdio_bridge: bool,
     /// Where it listens, if it does not.
     pub port: Option<u16>,
+    /// Where it is spoken to there; `None` is `/mcp`.
+    pub path: Option<String>,
     /// The tools that may be used; `None` is all.
     pub tools_allow: Option<Vec<String>>,
     /// The tools that may not be used, whatever the other list says.

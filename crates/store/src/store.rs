@@ -11,8 +11,8 @@ use uuid::Uuid;
 use crate::{
     ApiToken, AttachError, Attachment, AuditCursor, AuditEntry, AuditFilter, AuditFinish, AuditPage,
     ClaimResumeError, IdempotencyKey, InsertSnapshotError, InsertTokenError, InsertWorkspaceError,
-    Installation, McpServerRow, Revocation, SnapshotCursor, SnapshotFilter, SnapshotPage, SnapshotRow,
-    SnapshotStatus, StoreError, TokenCursor, TokenFilter, TokenHash, TokenId, TokenPage,
+    Installation, KnownWorkspace, McpServerRow, Revocation, SnapshotCursor, SnapshotFilter, SnapshotPage,
+    SnapshotRow, SnapshotStatus, StoreError, TokenCursor, TokenFilter, TokenHash, TokenId, TokenPage,
     UpdateWorkspaceError, WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow, WorkspaceUpdate,
 };
 
@@ -72,12 +72,13 @@ pub trait Store: Send + Sync {
     ) -> Result<(), InsertWorkspaceError>;
 
     /// Registers an MCP server: writes the row of its sandbox and its own, which have the same id, in one
-    /// transaction. [`InsertWorkspaceError::NameTaken`] where another has its name. Takes no place. Removing
-    /// the sandbox's row removes both.
+    /// transaction, with its key. [`InsertWorkspaceError::NameTaken`] where another has its name. Takes no place.
+    /// Removing the sandbox's row removes both.
     async fn insert_mcp_server(
         &self,
         workspace: &WorkspaceRow,
         server: &McpServerRow,
+        key: Option<&IdempotencyKey>,
     ) -> Result<(), InsertWorkspaceError>;
 
     /// Every MCP server, oldest first.
@@ -100,7 +101,10 @@ pub trait Store: Send + Sync {
     /// both.
     async fn release_idempotency_key(&self, id: WorkspaceId) -> Result<bool, StoreError>;
 
-    /// Forgets the keys of workspaces and tokens that were asked for before this time. Returns how
+    /// The workspace that was made under this key, if one was.
+    async fn find_idempotency_key(&self, key: &IdempotencyKey) -> Result<Option<KnownWorkspace>, StoreError>;
+
+    /// Forgets the keys of workspaces, tokens and snapshots that were asked for before this time. Returns how
     /// many.
     async fn prune_idempotency_keys(&self, before: OffsetDateTime) -> Result<u64, StoreError>;
 
@@ -154,8 +158,14 @@ pub trait Store: Send + Sync {
     /// How many places are taken.
     async fn count_active(&self) -> Result<u32, StoreError>;
 
-    /// Writes a new snapshot's row, where there are fewer than `max`, in one transaction.
-    async fn insert_snapshot(&self, row: &SnapshotRow, max: u32) -> Result<(), InsertSnapshotError>;
+    /// Writes a new snapshot's row, where there are fewer than `max`, in one transaction. With a key that was
+    /// used before it is `KeyKnown`, and nothing is changed.
+    async fn insert_snapshot(
+        &self,
+        row: &SnapshotRow,
+        max: u32,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<(), InsertSnapshotError>;
 
     /// Writes a new status. Returns whether there is such a row.
     async fn set_snapshot_status(&self, id: SnapshotId, status: SnapshotStatus) -> Result<bool, StoreError>;

@@ -1,13 +1,13 @@
 //! Idempotency keys: one table for each kind of thing that is made under them.
 
-use emergent_types::WorkspaceId;
+use emergent_types::{SnapshotId, WorkspaceId};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{Columns, Dialect, Record, Statement, Value, Writing};
 use crate::{
-    ApiToken, IdempotencyKey, InsertTokenError, InsertWorkspaceError, Operation, StoreError, TokenId,
-    WorkspaceRow,
+    ApiToken, IdempotencyKey, InsertSnapshotError, InsertTokenError, InsertWorkspaceError, KnownWorkspace,
+    Operation, SnapshotRow, SnapshotStatus, StoreError, TokenId, WorkspaceRow,
 };
 
 /// A table of keys.
@@ -25,6 +25,10 @@ impl KeyTable {
 
     pub(crate) const fn of_tokens(name: &'static str) -> Self {
         Self { name, made: "token_id" }
+    }
+
+    pub(crate) const fn of_snapshots(name: &'static str) -> Self {
+        Self { name, made: "snapshot_id" }
     }
 }
 
@@ -44,6 +48,12 @@ impl From<KnownKey<WorkspaceId>> for InsertWorkspaceError {
 impl From<KnownKey<TokenId>> for InsertTokenError {
     fn from(known: KnownKey<TokenId>) -> Self {
         Self::KeyKnown { token_id: known.made, same_request: known.same_request }
+    }
+}
+
+impl From<KnownKey<SnapshotId>> for InsertSnapshotError {
+    fn from(known: KnownKey<SnapshotId>) -> Self {
+        Self::KeyKnown { snapshot_id: known.made, same_request: known.same_request }
     }
 }
 
@@ -67,6 +77,11 @@ impl<'a> ToMake<'a> {
         Self { table: dialect.token_keys, key, id: token.id.as_uuid(), at: token.created_at, operation }
     }
 
+    pub(crate) fn snapshot(dialect: &'static Dialect, key: &'a IdempotencyKey, row: &SnapshotRow) -> Self {
+        let operation = Operation::InsertSnapshot(row.id);
+        Self { table: dialect.snapshot_keys, key, id: row.id.as_uuid(), at: row.created_at, operation }
+    }
+
     /// Takes the key, unless it is taken.
     pub(crate) fn take(&self, dialect: &'static Dialect) -> Result<Statement, StoreError> {
         let writing = Writing { operation: self.operation };
@@ -88,10 +103,28 @@ impl<'a> ToMake<'a> {
 
     /// The answer to somebody who uses a known key again.
     pub(crate) fn known<Row: Columns, Id: From<Uuid>>(&self, row: &Row) -> Result<KnownKey<Id>, StoreError> {
-        let record = Record::new(self.table.name, row);
-        let fingerprint: [u8; 32] = record.bytes("fingerprint")?;
-        Ok(KnownKey { made: record.id(self.table.made)?, same_request: fingerprint == self.key.fingerprint })
+        known(self.table, self.key, row)
     }
+}
+
+fn known<Row: Columns, Id: From<Uuid>>(
+    table: KeyTable,
+    key: &IdempotencyKey,
+    row: &Row,
+) -> Result<KnownKey<Id>, StoreError> {
+    let record = Record::new(table.name, row);
+    let fingerprint: [u8; 32] = record.bytes("fingerprint")?;
+    Ok(KnownKey { made: record.id(table.made)?, same_request: fingerprint == key.fingerprint })
+}
+
+/// The workspace that was made under a key.
+pub(crate) fn known_workspace<Row: Columns>(
+    dialect: &'static Dialect,
+    key: &IdempotencyKey,
+    row: &Row,
+) -> Result<KnownWorkspace, StoreError> {
+    let KnownKey { made, same_request } = known(dialect.keys, key, row)?;
+    Ok(KnownWorkspace { id: made, same_request })
 }
 
 /// What is known about a key.
@@ -108,9 +141,21 @@ pub(crate) fn release(dialect: &'static Dialect, id: WorkspaceId) -> Statement {
         .bind(Value::id(id.as_uuid()))
 }
 
+/// Forgets the key of a snapshot that was never whole.
+pub(crate) fn release_unfinished(dialect: &'static Dialect, id: SnapshotId) -> Statement {
+    let (keys, snapshots) = (dialect.snapshot_keys.name, dialect.snapshots);
+    Statement::new(dialect, format!("DELETE FROM {keys} WHERE snapshot_id = "))
+        .bind(Value::id(id.as_uuid()))
+        .push(&format!(" AND EXISTS (SELECT 1 FROM {snapshots} WHERE id = "))
+        .bind(Value::id(id.as_uuid()))
+        .push(" AND status = ")
+        .bind(Value::word(SnapshotStatus::Creating.as_str()))
+        .push(")")
+}
+
 /// Forgets old keys, by table.
-pub(crate) fn prune(dialect: &'static Dialect, before: OffsetDateTime) -> [Statement; 2] {
-    [dialect.keys, dialect.token_keys].map(|table| {
+pub(crate) fn prune(dialect: &'static Dialect, before: OffsetDateTime) -> [Statement; 3] {
+    [dialect.keys, dialect.token_keys, dialect.snapshot_keys].map(|table| {
         Statement::new(dialect, format!("DELETE FROM {} WHERE created_at < ", table.name))
             .bind(Value::instant(before))
     })

@@ -10,6 +10,7 @@ pub(crate) struct Dialect {
     pub(crate) tokens: &'static str,
     pub(crate) keys: KeyTable,
     pub(crate) token_keys: KeyTable,
+    pub(crate) snapshot_keys: KeyTable,
     pub(crate) audit: &'static str,
     pub(crate) snapshots: &'static str,
     pub(crate) attachments: &'static str,

@@ -1,4 +1,4 @@
-//! `core.idempotency_keys` and `core.token_idempotency_keys`.
+//! `core.idempotency_keys`, `core.token_idempotency_keys` and `core.snapshot_idempotency_keys`.
 
 use emergent_types::WorkspaceId;
 use sqlx::PgConnection;
@@ -9,12 +9,21 @@ use super::failure::because;
 use super::statement::{DIALECT, query};
 use super::{CALL_LIMIT, PostgresStore, commit, within};
 use crate::columns::keys::{self, KnownKey, ToMake};
-use crate::{Operation, StoreError};
+use crate::{IdempotencyKey, KnownWorkspace, Operation, StoreError};
 
 impl PostgresStore {
     pub(super) async fn release_key(&self, id: WorkspaceId) -> Result<bool, StoreError> {
         let released = self.write(Operation::ReleaseIdempotencyKey(id), keys::release(&DIALECT, id)).await?;
         Ok(released > 0)
+    }
+
+    /// The workspace that was made under a key.
+    pub(super) async fn find_workspace_key(
+        &self,
+        key: &IdempotencyKey,
+    ) -> Result<Option<KnownWorkspace>, StoreError> {
+        let found = self.read(Operation::FindIdempotencyKey, keys::find(&DIALECT, DIALECT.keys, key)).await?;
+        found.first().map(|row| keys::known_workspace(&DIALECT, key, row)).transpose()
     }
 
     pub(super) async fn prune_keys(&self, before: OffsetDateTime) -> Result<u64, StoreError> {

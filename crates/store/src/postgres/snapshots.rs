@@ -7,11 +7,12 @@ use emergent_types::SnapshotId;
 use super::failure::because;
 use super::lock::{PLACES, lock_in_transaction};
 use super::statement::{DIALECT, query};
-use super::{CALL_LIMIT, PostgresStore, commit, within};
+use super::{CALL_LIMIT, PostgresStore, commit, keys, within};
+use crate::columns::keys::{self as key_columns, ToMake};
 use crate::columns::snapshots;
 use crate::{
-    InsertSnapshotError, Operation, SnapshotCursor, SnapshotFilter, SnapshotPage, SnapshotRow,
-    SnapshotStatus, StoreError,
+    IdempotencyKey, InsertSnapshotError, Operation, SnapshotCursor, SnapshotFilter, SnapshotPage,
+    SnapshotRow, SnapshotStatus, StoreError,
 };
 
 impl PostgresStore {
@@ -19,12 +20,19 @@ impl PostgresStore {
         &self,
         row: &SnapshotRow,
         max: u32,
+        key: Option<&IdempotencyKey>,
     ) -> Result<(), InsertSnapshotError> {
         let operation = Operation::InsertSnapshot(row.id);
         let insert = snapshots::insert(&DIALECT, row)?;
         let transaction = within(CALL_LIMIT, operation, async {
             let mut transaction = self.begin(operation).await?;
             lock_in_transaction(&mut transaction, PLACES).await.map_err(because(operation))?;
+            if let Some(key) = key {
+                let make = ToMake::snapshot(&DIALECT, key, row);
+                if let Some(known) = keys::take(&mut transaction, &make).await? {
+                    return Err(known.into());
+                }
+            }
             let counted = query(snapshots::count(&DIALECT)).fetch_one(&mut *transaction).await;
             let count = snapshots::counted(&DIALECT, &counted.map_err(because(operation))?)?;
             if count >= max {
@@ -68,6 +76,17 @@ impl PostgresStore {
     }
 
     pub(super) async fn delete_snapshot_row(&self, id: SnapshotId) -> Result<bool, StoreError> {
-        Ok(self.write(Operation::DeleteSnapshot(id), snapshots::delete(&DIALECT, id)).await? > 0)
+        let operation = Operation::DeleteSnapshot(id);
+        let (transaction, deleted) = within(CALL_LIMIT, operation, async {
+            let mut transaction = self.begin(operation).await?;
+            let release = query(key_columns::release_unfinished(&DIALECT, id));
+            release.execute(&mut *transaction).await.map_err(because(operation))?;
+            let delete = query(snapshots::delete(&DIALECT, id));
+            let deleted = delete.execute(&mut *transaction).await.map_err(because(operation))?;
+            Ok::<_, StoreError>((transaction, deleted.rows_affected() > 0))
+        })
+        .await?;
+        commit(transaction, operation).await?;
+        Ok(deleted)
     }
 }

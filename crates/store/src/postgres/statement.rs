@@ -15,6 +15,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     tokens: "core.api_tokens",
     keys: KeyTable::of_workspaces("core.idempotency_keys"),
     token_keys: KeyTable::of_tokens("core.token_idempotency_keys"),
+    snapshot_keys: KeyTable::of_snapshots("core.snapshot_idempotency_keys"),
     audit: "kb.tool_audit",
     snapshots: "kb.workspace_snapshots",
     attachments: "kb.workspace_attachments",

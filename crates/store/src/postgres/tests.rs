@@ -42,6 +42,7 @@ const FILL: &str = "
     SELECT gen_random_uuid(), 'x', sha256(''), gen_random_uuid(), now() - n * interval '1 minute'
     FROM generate_series(1, 10000) AS n;
     INSERT INTO core.token_idempotency_keys SELECT * FROM core.idempotency_keys;
+    INSERT INTO core.snapshot_idempotency_keys SELECT * FROM core.idempotency_keys;
     INSERT INTO kb.tool_audit (id, at, tool, workspace_id, caller, request_id, outcome, summary)
     SELECT gen_random_uuid(), now() - n * interval '1 second', 'tool ' || n % 100,
            md5((n % 100)::text)::uuid, md5((n % 90)::text)::uuid, 'r',
@@ -88,6 +89,7 @@ async fn every_query_has_its_index() {
         (tokens::list(&DIALECT, TokenFilter { owner: Some(token) }, None, PAGE), "idx_tokens_by_owner"),
         (keys::find(&DIALECT, DIALECT.keys, &key), "idempotency_keys_pkey"),
         (keys::find(&DIALECT, DIALECT.token_keys, &key), "token_idempotency_keys_pkey"),
+        (keys::find(&DIALECT, DIALECT.snapshot_keys, &key), "snapshot_idempotency_keys_pkey"),
         (keys::release(&DIALECT, id), "idempotency_keys_workspace_id_key"),
         (audited(any.clone()), "idx_tool_audit_by_time"),
         (audited(AuditFilter { workspace_id: Some(id), ..any.clone() }), "idx_tool_audit_by_workspace"),

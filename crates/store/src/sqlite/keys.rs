@@ -1,4 +1,4 @@
-//! `core_idempotency_keys` and `core_token_idempotency_keys`.
+//! `core_idempotency_keys`, `core_token_idempotency_keys` and `core_snapshot_idempotency_keys`.
 
 use emergent_types::WorkspaceId;
 use sqlx::SqliteConnection;
@@ -9,7 +9,7 @@ use super::SqliteStore;
 use super::failure::because;
 use super::statement::{DIALECT, query};
 use crate::columns::keys::{self, KnownKey, ToMake};
-use crate::{Operation, StoreError};
+use crate::{IdempotencyKey, KnownWorkspace, Operation, StoreError};
 
 impl SqliteStore {
     pub(super) async fn release_key(&self, id: WorkspaceId) -> Result<bool, StoreError> {
@@ -17,6 +17,15 @@ impl SqliteStore {
         let done =
             release.execute(&self.writer).await.map_err(because(Operation::ReleaseIdempotencyKey(id)))?;
         Ok(done.rows_affected() > 0)
+    }
+
+    /// The workspace that was made under a key.
+    pub(super) async fn find_workspace_key(
+        &self,
+        key: &IdempotencyKey,
+    ) -> Result<Option<KnownWorkspace>, StoreError> {
+        let found = self.read(Operation::FindIdempotencyKey, keys::find(&DIALECT, DIALECT.keys, key)).await?;
+        found.first().map(|row| keys::known_workspace(&DIALECT, key, row)).transpose()
     }
 
     pub(super) async fn prune_keys(&self, before: OffsetDateTime) -> Result<u64, StoreError> {

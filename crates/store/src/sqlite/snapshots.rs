@@ -4,13 +4,14 @@ use std::num::NonZeroU32;
 
 use emergent_types::SnapshotId;
 
-use super::SqliteStore;
 use super::failure::because;
 use super::statement::{DIALECT, query};
+use super::{SqliteStore, keys};
+use crate::columns::keys::{self as key_columns, ToMake};
 use crate::columns::snapshots;
 use crate::{
-    InsertSnapshotError, Operation, SnapshotCursor, SnapshotFilter, SnapshotPage, SnapshotRow,
-    SnapshotStatus, StoreError,
+    IdempotencyKey, InsertSnapshotError, Operation, SnapshotCursor, SnapshotFilter, SnapshotPage,
+    SnapshotRow, SnapshotStatus, StoreError,
 };
 
 impl SqliteStore {
@@ -18,10 +19,17 @@ impl SqliteStore {
         &self,
         row: &SnapshotRow,
         max: u32,
+        key: Option<&IdempotencyKey>,
     ) -> Result<(), InsertSnapshotError> {
         let operation = Operation::InsertSnapshot(row.id);
         let insert = snapshots::insert(&DIALECT, row)?;
         let mut transaction = self.begin(operation).await?;
+        if let Some(key) = key {
+            let make = ToMake::snapshot(&DIALECT, key, row);
+            if let Some(known) = keys::take(&mut transaction, &make).await? {
+                return Err(known.into());
+            }
+        }
         let counted = query(snapshots::count(&DIALECT)).fetch_one(&mut *transaction).await;
         let count = snapshots::counted(&DIALECT, &counted.map_err(because(operation))?)?;
         if count >= max {
@@ -62,6 +70,13 @@ impl SqliteStore {
     }
 
     pub(super) async fn delete_snapshot_row(&self, id: SnapshotId) -> Result<bool, StoreError> {
-        Ok(self.write(Operation::DeleteSnapshot(id), snapshots::delete(&DIALECT, id)).await? > 0)
+        let operation = Operation::DeleteSnapshot(id);
+        let mut transaction = self.begin(operation).await?;
+        let release = query(key_columns::release_unfinished(&DIALECT, id));
+        release.execute(&mut *transaction).await.map_err(because(operation))?;
+        let delete = query(snapshots::delete(&DIALECT, id));
+        let deleted = delete.execute(&mut *transaction).await.map_err(because(operation))?;
+        transaction.commit().await.map_err(because(operation))?;
+        Ok(deleted.rows_affected() > 0)
     }
 }

@@ -16,6 +16,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     tokens: "core_api_tokens",
     keys: KeyTable::of_workspaces("core_idempotency_keys"),
     token_keys: KeyTable::of_tokens("core_token_idempotency_keys"),
+    snapshot_keys: KeyTable::of_snapshots("core_snapshot_idempotency_keys"),
     audit: "kb_tool_audit",
     snapshots: "kb_workspace_snapshots",
     attachments: "kb_workspace_attachments",

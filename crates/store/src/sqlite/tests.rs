@@ -93,6 +93,11 @@ async fn every_query_has_its_index() {
         (keys::release(&DIALECT, id).sql, "sqlite_autoindex_core_idempotency_keys_1"),
         (keys::prune(&DIALECT, now())[0].sql.clone(), "idx_idempotency_keys_by_age"),
         (keys::prune(&DIALECT, now())[1].sql.clone(), "idx_token_idempotency_keys_by_age"),
+        (keys::prune(&DIALECT, now())[2].sql.clone(), "idx_snapshot_idempotency_keys_by_age"),
+        (
+            keys::find(&DIALECT, DIALECT.snapshot_keys, &key).sql,
+            "sqlite_autoindex_core_snapshot_idempotency_keys_2",
+        ),
         (FINISH.to_owned(), "sqlite_autoindex_kb_tool_audit_1"),
         (audited(any.clone()), "idx_tool_audit_by_time"),
         (

@@ -27,6 +27,7 @@ fn server(name: &str) -> (WorkspaceRow, McpServerRow) {
         serialize: true,
         stdio_bridge: false,
         port: Some(65535),
+        path: Some("/other".to_owned()),
         tools_allow: Some(vec!["one".to_owned()]),
         tools_deny: vec!["two".to_owned()],
         call_timeout_ms: 30_000,
@@ -39,7 +40,7 @@ fn server(name: &str) -> (WorkspaceRow, McpServerRow) {
 
 pub(crate) async fn a_server_comes_back_as_it_was_written(store: &dyn Store) {
     let (sandbox, row) = server("langfuse-mcp");
-    store.insert_mcp_server(&sandbox, &row).await.unwrap();
+    store.insert_mcp_server(&sandbox, &row, None).await.unwrap();
     assert_eq!(store.list_mcp_servers().await.unwrap(), std::slice::from_ref(&row));
     assert_eq!(store.get_workspace(row.id).await.unwrap(), Some(sandbox));
 
@@ -68,7 +69,8 @@ pub(crate) async fn a_server_comes_back_as_it_was_written(store: &dyn Store) {
 
 pub(crate) async fn a_name_is_given_once(store: &dyn Store) {
     let servers: Vec<_> = (0..8).map(|_| server("taken")).collect();
-    let answers = join_all(servers.iter().map(|(sandbox, row)| store.insert_mcp_server(sandbox, row))).await;
+    let answers =
+        join_all(servers.iter().map(|(sandbox, row)| store.insert_mcp_server(sandbox, row, None))).await;
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1);
     for error in answers.into_iter().filter_map(Result::err) {
         assert!(matches!(&error, InsertWorkspaceError::NameTaken { name } if name == "taken"), "{error:?}");
@@ -78,9 +80,9 @@ pub(crate) async fn a_name_is_given_once(store: &dyn Store) {
 
 pub(crate) async fn a_server_goes_with_its_sandbox(store: &dyn Store) {
     let (sandbox, row) = server("short-lived");
-    store.insert_mcp_server(&sandbox, &row).await.unwrap();
+    store.insert_mcp_server(&sandbox, &row, None).await.unwrap();
     assert!(store.delete_workspace(row.id).await.unwrap());
     assert_eq!(store.list_mcp_servers().await.unwrap(), []);
     let (sandbox, row) = server("short-lived");
-    store.insert_mcp_server(&sandbox, &row).await.expect("the name is free again");
+    store.insert_mcp_server(&sandbox, &row, None).await.expect("the name is free again");
 }

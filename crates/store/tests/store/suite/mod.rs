@@ -72,6 +72,7 @@ macro_rules! every_check {
             snapshots {
                 a_snapshot_comes_back_as_it_was_written,
                 the_quota_is_exact,
+                a_key_is_good_for_one_snapshot,
                 snapshots_are_listed_newest_first,
             }
             mcp_servers {
