@@ -95,6 +95,26 @@ pub(crate) enum CallError {
         /// What the kernel said.
         errno: Errno,
     },
+    /// The sandbox has lost its shell, or never had one.
+    #[error(
+        "the shell of this workspace is missing: neither bash nor sh is in {search_path}; files can still be read \
+         and written, and a snapshot or a new workspace has a shell"
+    )]
+    ShellMissing {
+        /// Where it was looked for.
+        search_path: String,
+    },
+    /// The sandbox's shell is there and does not run.
+    #[error(
+        "the shell of this workspace is broken: {shell} cannot be executed ({errno}): its loader or libraries are \
+         missing; files can still be read and written, and a snapshot or a new workspace has a shell"
+    )]
+    ShellBroken {
+        /// Which.
+        shell: String,
+        /// What the kernel said.
+        errno: Errno,
+    },
     /// git did not do it.
     #[error(transparent)]
     Git(#[from] GitError),
@@ -164,6 +184,7 @@ impl CallError {
             Self::NoNewFiles { .. } => FailureCode::PermissionDenied,
             Self::File { errno, .. } => file_code(*errno),
             Self::Launch { step, errno, .. } => launch_code(*step, *errno),
+            Self::ShellMissing { .. } | Self::ShellBroken { .. } => FailureCode::ProgramMissing,
             Self::Git(error) => error.code(),
             Self::ProcessNotFound { .. } => FailureCode::ProcessNotFound,
             Self::PortClosed { .. } => FailureCode::PortClosed,
@@ -229,6 +250,7 @@ impl From<CallError> for Status {
                 failure.path = error.path().to_owned();
                 failure.suggestions = error.into_files();
             }
+            CallError::ShellBroken { shell, .. } => failure.path = shell,
             CallError::NotFound { path, suggestions } => {
                 failure.path = shown(path);
                 failure.suggestions = suggestions;
@@ -252,6 +274,9 @@ impl From<CallError> for Status {
                 failure.field = field.to_owned();
                 failure.has_position = position.is_some();
                 failure.position = position.unwrap_or(0) as u64;
+            }
+            CallError::Launch { step: Step::Execute, .. } if code == FailureCode::InvalidRequest => {
+                failure.field = "command".to_owned();
             }
             CallError::Launch { step: Step::EnterFolder, .. } => failure.field = "workdir".to_owned(),
             CallError::Launch { step: Step::SwitchUser, .. } => failure.field = "user".to_owned(),

@@ -142,6 +142,10 @@ impl WorkspaceProvider for Bounded {
         self.within(self.pace.making, Operation::Create, spec.id, work).await
     }
 
+    fn progress(&self, spec: &SandboxSpec) -> Option<String> {
+        self.provider.progress(spec)
+    }
+
     async fn destroy(&self, id: WorkspaceId) -> Result<(), ProviderError> {
         let work = self.provider.destroy(id);
         self.within(self.pace.other, Operation::Destroy, id, work).await
@@ -154,6 +158,10 @@ impl WorkspaceProvider for Bounded {
     async fn suspend(&self, id: WorkspaceId) -> Result<(), ProviderError> {
         let work = self.provider.suspend(id);
         self.within(self.pace.other, Operation::Suspend, id, work).await
+    }
+
+    async fn wake(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        self.within(self.pace.other, Operation::Wake, id, self.provider.wake(id)).await
     }
 
     async fn resume(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {

@@ -79,6 +79,11 @@ impl WorkspaceProvider for GvisorProvider {
         .await
     }
 
+    fn progress(&self, spec: &SandboxSpec) -> Option<String> {
+        let default = &self.host.options.default_image;
+        self.host.images.progress(spec.base_image.as_ref().unwrap_or(default))
+    }
+
     async fn destroy(&self, id: WorkspaceId) -> Result<(), ProviderError> {
         self.in_turn(Operation::Destroy, id, async move |host: Arc<Host>| host.destroy(id).await).await
     }
@@ -90,6 +95,11 @@ impl WorkspaceProvider for GvisorProvider {
     async fn suspend(&self, id: WorkspaceId) -> Result<(), ProviderError> {
         let work = async move |host: Arc<Host>| Box::pin(host.suspend(id)).await;
         self.in_turn(Operation::Suspend, id, work).await
+    }
+
+    async fn wake(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        let work = async move |host: Arc<Host>| Box::pin(host.wake(id)).await;
+        self.in_turn(Operation::Wake, id, work).await
     }
 
     async fn resume(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {

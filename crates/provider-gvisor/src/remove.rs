@@ -1,4 +1,4 @@
-//! Ending a sandbox: with its disk kept (stop), in place (suspend), or with everything (destroy).
+//! Ending a sandbox: with its disk kept (stop), in place and to go on (suspend, wake), or with everything (destroy).
 
 use bollard::Docker;
 use emergent_provider::{Operation, ProviderError};
@@ -51,7 +51,11 @@ impl Host {
 
     /// Ends the container, and every stream into it.
     async fn end(&self, docker: &Docker, operation: Operation, id: WorkspaceId) -> Result<(), ProviderError> {
-        let removed = containers::remove(docker, &self.names.container(id)).await;
+        let name = self.names.container(id);
+        // Of what is killed while it stands still, Docker does not always learn that it has ended. Most often this is
+        // refused, because it does not stand still.
+        let _ = docker.unpause_container(&name).await;
+        let removed = containers::remove(docker, &name).await;
         self.streams.end(id);
         removed.map_err(self.docker_step(operation, id, "remove the container"))
     }
@@ -66,6 +70,25 @@ impl Host {
             Some(seen) if seen.condition == Condition::Paused => Ok(()),
             Some(seen) if seen.condition == Condition::Running => {
                 docker.pause_container(&name).await.map_err(EngineError::from).map_err(failed("pause"))
+            }
+            Some(_) => Err(self.not_running(id)),
+        }
+    }
+
+    /// Lets them go on. Asked first and looked at only where that fails: most often it stands still, and
+    /// somebody waits.
+    pub(crate) async fn wake(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        let docker = self.docker().await?;
+        let name = self.names.container(id);
+        let Err(error) = docker.unpause_container(&name).await.map_err(EngineError::from) else {
+            return Ok(());
+        };
+        let failed = |step| move |error: EngineError| self.docker_step(Operation::Wake, id, step)(error);
+        match containers::look(&docker, &name).await.map_err(failed("look for its container"))? {
+            None => Err(self.not_found(id)),
+            Some(seen) if seen.condition == Condition::Running => Ok(()),
+            Some(seen) if seen.condition == Condition::Paused => {
+                Err(failed("let the container go on")(error))
             }
             Some(_) => Err(self.not_running(id)),
         }

@@ -18,6 +18,8 @@ pub enum Operation {
     Stop,
     /// Hold them where they are.
     Suspend,
+    /// Let them go on.
+    Wake,
     /// Start it again.
     Resume,
     /// Change its limits while it runs.
@@ -47,6 +49,7 @@ impl fmt::Display for Operation {
             Self::Destroy => "destroy",
             Self::Stop => "stop",
             Self::Suspend => "suspend",
+            Self::Wake => "waking",
             Self::Resume => "resume",
             Self::Adjust => "adjustment",
             Self::Connect => "connect",

@@ -47,6 +47,12 @@ pub trait WorkspaceProvider: Send + Sync {
     /// the error says otherwise by being retryable and `list` showing it.
     async fn create(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError>;
 
+    /// How far a [`create`](Self::create) of such a sandbox is, for people, where it is at something that takes
+    /// long: an image that is pulled. Cheap: it is asked every second.
+    fn progress(&self, _spec: &SandboxSpec) -> Option<String> {
+        None
+    }
+
     /// Ends all processes and removes everything, disk included. The caller has already asked
     /// the agent to quiesce. Every stream of the sandbox ends. Idempotent: a sandbox that is
     /// not there is success.
@@ -61,6 +67,12 @@ pub trait WorkspaceProvider: Send + Sync {
     /// Idempotent: a suspended sandbox is success. `NotRunning` when it has no processes.
     async fn suspend(&self, id: WorkspaceId) -> Result<(), ProviderError> {
         Err(ProviderError::unsupported(self.kind(), Operation::Suspend, id))
+    }
+
+    /// Lets a suspended sandbox go on, and does nothing else: somebody waits for it. Idempotent: a running
+    /// sandbox is success. `NotRunning` or `NotFound` when it has no processes; nothing is started then.
+    async fn wake(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        Err(ProviderError::unsupported(self.kind(), Operation::Wake, id))
     }
 
     /// Makes a sandbox around a kept disk again, with the same limits, network and level; one that

@@ -8,6 +8,7 @@ use emergent_types::{IsolationLevel, ProviderKind};
 
 async fn subject() -> Subject {
     let provider = FakeProvider::new(ProviderKind::Local, IsolationLevel::Container);
+    provider.allow_suspension();
     Subject::new(Arc::new(provider), None, ())
 }
 

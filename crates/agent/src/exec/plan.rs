@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use emergent_protocol::v1;
 use rustix::fs::{Access, MemfdFlags, SeekFrom, access, memfd_create, seek};
+use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 
 use crate::accounts::Account;
@@ -37,6 +38,8 @@ pub(crate) struct Plan {
     pub(super) user: String,
     /// For people: the text or the words.
     pub(crate) title: String,
+    /// It is the sandbox's shell that is executed, and not a program of the request's choice.
+    is_shell: bool,
 }
 
 /// What the agent's own programs need and requests cannot ask for.
@@ -82,6 +85,7 @@ impl Plan {
             workdir => (shared.config.workspace.join(workdir), None),
         };
         let folder = c_string("the working folder", folder.into_os_string().into_encoded_bytes())?;
+        let is_shell = matches!(program, v1::command::Program::Shell(_));
         let resolved = match program {
             v1::command::Program::Shell(text) => {
                 let resolved = shell(text, &shared.environment.search_path())?;
@@ -116,12 +120,19 @@ impl Plan {
             default_folder,
             user: command.user,
             title: resolved.title,
+            is_shell,
         })
     }
 
     /// The same for a command that goes on when its caller is gone.
     pub(crate) fn lasting(mut self) -> Self {
         self.is_lasting = true;
+        self
+    }
+
+    /// The same for the sandbox's shell, which the request does not name.
+    pub(crate) fn of_the_shell(mut self) -> Self {
+        self.is_shell = true;
         self
     }
 
@@ -140,7 +151,13 @@ impl Plan {
     }
 
     /// The error for a failure that happened in the command's process.
-    pub(super) fn failure(&self, step: Step, errno: rustix::io::Errno) -> CallError {
+    pub(super) fn failure(&self, step: Step, errno: Errno) -> CallError {
+        // The request names no program, so this is no mistake of its: the shell's own file is there, and what it
+        // needs to run is not.
+        let is_in_pieces = matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::NOEXEC | Errno::LIBBAD);
+        if self.is_shell && step == Step::Execute && is_in_pieces {
+            return CallError::ShellBroken { shell: self.image.name().to_string_lossy().into_owned(), errno };
+        }
         let subject = match step {
             Step::EnterFolder => self.image.folder.to_string_lossy().into_owned(),
             Step::SwitchUser => self.user.clone(),
@@ -164,7 +181,7 @@ pub(crate) fn find_shell(search_path: &str) -> Result<String, CallError> {
 }
 
 fn locate_shell(search_path: &str) -> Result<(CString, &'static str), CallError> {
-    let missing = || CallError::invalid(format!("the sandbox has neither bash nor sh in {search_path}"));
+    let missing = || CallError::ShellMissing { search_path: search_path.to_owned() };
     let found = ["bash", "sh"].into_iter().find_map(|name| {
         let mut candidates = search(name, search_path).ok()?.into_iter();
         candidates.find(|path| access(path, Access::EXEC_OK).is_ok()).map(|path| (path, name))

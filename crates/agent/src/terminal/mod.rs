@@ -69,9 +69,12 @@ pub(crate) async fn terminal(
         return Err(CallError::invalid("the first message of a terminal must be its header").into());
     };
     let size = Size::from_message(header.size)?;
-    let command = prepare(shared, header.command.unwrap_or_default())?;
+    let command = header.command.unwrap_or_default();
+    let is_shell = command.program.is_none();
+    let command = prepare(shared, command)?;
     let user = command.user.clone();
     let plan = Plan::new(shared, Some(command))?;
+    let plan = if is_shell { plan.of_the_shell() } else { plan };
     let owner = if user.is_empty() { None } else { Some(Account::find(&user)?) };
     let (master, slave) = master::open(size, owner.as_ref().map(|account| account.uid))?;
     let before = Before::now(shared);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use emergent_protocol::{FailureCode, v1};
 
-use crate::support::{Sandbox, eventually, exec_request, failure, shell, text_of};
+use crate::support::{Sandbox, eventually, exec_request, failure, hello, shell, text_of};
 
 /// Proves: DESIGN-4.2
 #[tokio::test]
@@ -98,6 +98,32 @@ async fn a_command_of_any_length() {
     }
 }
 
+/// Somebody has removed the shell, or what it needs to run. That is the sandbox's state, and no mistake of the request's.
+#[tokio::test]
+async fn a_shell_that_is_gone_or_broken_is_named() {
+    let sandbox = Sandbox::start();
+    let mut client = sandbox.client().await;
+    let folder = sandbox.path("bin");
+    std::fs::create_dir(&folder).expect("writable");
+    let mut greeting = hello();
+    greeting.environment.insert("PATH".to_owned(), folder.to_string_lossy().into_owned());
+    client.stub.hello(greeting).await.expect("greets");
+    let refused = failure(&client.exec(exec_request("true")).await.expect_err("no shell"));
+    assert_eq!((refused.0, refused.1.field.as_str()), (FailureCode::ProgramMissing, ""), "{refused:?}");
+    assert!(refused.1.message.contains("neither bash nor sh"), "{refused:?}");
+
+    // As a program whose loader is not there any more.
+    let bash = folder.join("bash");
+    std::fs::write(&bash, "#!/no/such/loader\n").expect("writable");
+    std::fs::set_permissions(&bash, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
+    let refused = failure(&client.exec(exec_request("true")).await.expect_err("no loader"));
+    assert_eq!((refused.0, refused.1.field.as_str()), (FailureCode::ProgramMissing, ""), "{refused:?}");
+    assert!(refused.1.message.contains("is broken") && refused.1.path == "bash", "{refused:?}");
+    // Files are there all the same.
+    std::fs::write(sandbox.path("kept"), "here").expect("writable");
+    assert_eq!(client.read("kept", 0, 0).await.expect("readable"), b"here");
+}
+
 #[tokio::test]
 async fn what_cannot_run_is_refused_with_a_reason() {
     let sandbox = Sandbox::start();
@@ -135,6 +161,7 @@ async fn what_cannot_run_is_refused_with_a_reason() {
         let field = match part {
             "no/such" | "plain" if code == invalid => "workdir",
             "nobody-at-all" => "user",
+            "/no/such/program" | "no-such-program" | "true" => "command",
             _ => continue,
         };
         assert_eq!(details.field, field, "{details:?}");

@@ -82,6 +82,10 @@ impl WorkspaceProvider for DirectProvider {
         self.in_turn(Operation::Suspend, id, async move |host: Arc<Host>| host.suspend(id).await).await
     }
 
+    async fn wake(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        self.in_turn(Operation::Wake, id, async move |host: Arc<Host>| host.wake(id).await).await
+    }
+
     async fn resume(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
         let spec = spec.clone();
         self.in_turn(Operation::Resume, spec.id, async move |host: Arc<Host>| host.resume(&spec).await).await

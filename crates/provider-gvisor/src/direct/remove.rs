@@ -1,4 +1,4 @@
-//! Ending a sandbox: with its disk kept (stop), in place (suspend), or with everything (destroy).
+//! Ending a sandbox: with its disk kept (stop), in place and to go on (suspend, wake), or with everything (destroy).
 
 use emergent_host_disk::{DiskError, LayeredDisk};
 use emergent_provider::{Operation, ProviderError};
@@ -28,6 +28,19 @@ impl Host {
                 let paused = self.runsc.pause(&name).await;
                 paused.map_err(self.runsc_step(Operation::Suspend, id, "pause"))
             }
+            Some(Status::Stopped | Status::Unfinished) => Err(self.not_running(id)),
+            None if self.record(id).is_some() => Err(self.not_running(id)),
+            None => Err(self.not_found(id)),
+        }
+    }
+
+    /// Lets them go on. Asked first and looked at only where that fails: most often it stands still, and
+    /// somebody waits.
+    pub(super) async fn wake(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        let Err(error) = self.runsc.resume(&self.names.container(id)).await else { return Ok(()) };
+        match self.status(Operation::Wake, id).await? {
+            Some(Status::Running) => Ok(()),
+            Some(Status::Paused) => Err(self.runsc_step(Operation::Wake, id, "let the sandbox go on")(error)),
             Some(Status::Stopped | Status::Unfinished) => Err(self.not_running(id)),
             None if self.record(id).is_some() => Err(self.not_running(id)),
             None => Err(self.not_found(id)),

@@ -11,6 +11,7 @@ mod engine_images;
 mod failures;
 mod import;
 mod minimal;
+mod progress;
 mod pull;
 mod reference;
 mod root;
@@ -27,6 +28,7 @@ use bollard::models::ImageInspect;
 
 use crate::engine::EngineError;
 use failures::Failures;
+use progress::Pulls;
 
 pub use engine_images::{EngineImages, ImportedImage};
 pub use import::ImportError;
@@ -97,9 +99,16 @@ const NO_MINIMAL_REMEMBERED: Duration = Duration::from_secs(60);
 pub(crate) struct Images {
     turns: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     failures: Failures,
+    pulls: Pulls,
 }
 
 impl Images {
+    /// How far the pull of an image is, where one is under way.
+    pub(crate) fn progress(&self, name: &str) -> Option<String> {
+        let reference: ImageReference = name.parse().ok()?;
+        self.pulls.describe(&reference.to_string())
+    }
+
     /// The image that a request names. Never pulled when it is present.
     pub(crate) async fn named(&self, docker: &Docker, name: &str) -> Result<ChosenImage, ImageError> {
         let image = self.get(docker, &name.parse()?, &NAMED).await?;
@@ -141,7 +150,7 @@ impl Images {
             if let Some(reason) = self.failures.recent(&name, patience.remembered) {
                 return Err(not_found(reason));
             }
-            if let Err(reason) = pull::pull(docker, reference, patience.first_word).await {
+            if let Err(reason) = pull::pull(docker, reference, patience.first_word, &self.pulls).await {
                 self.failures.remember(&name, &reason);
                 return Err(not_found(reason));
             }

@@ -1,4 +1,4 @@
-//! Pulling an image, with its progress in the log.
+//! Pulling an image, with its progress in the log and for whoever asks.
 
 use std::time::{Duration, Instant};
 
@@ -6,6 +6,7 @@ use bollard::Docker;
 use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures::StreamExt;
 
+use super::progress::Pulls;
 use super::{ImageReference, credentials};
 use crate::engine::EngineError;
 
@@ -20,11 +21,13 @@ pub(super) async fn pull(
     docker: &Docker,
     reference: &ImageReference,
     first_word: Duration,
+    pulls: &Pulls,
 ) -> Result<(), String> {
     let credentials = credentials::of(reference.registry()).await;
     let options =
         CreateImageOptionsBuilder::new().from_image(reference.name()).tag(reference.version()).build();
     tracing::info!(image = %reference, "pulling image {reference}");
+    let pull = pulls.begin(reference.to_string());
     // Dropped, it ends the pull with Docker as well.
     let mut progress = std::pin::pin!(docker.create_image(Some(options), None, credentials));
     let (started, mut reported) = (Instant::now(), Instant::now());
@@ -40,6 +43,7 @@ pub(super) async fn pull(
             Ok(Some(Ok(step))) => step,
         };
         patience = SILENCE_LIMIT;
+        pull.note(&step);
         if reported.elapsed() > REPORT_EVERY {
             reported = Instant::now();
             let layer = step.id.unwrap_or_default();

@@ -71,6 +71,44 @@ pub async fn stop_ends_every_process(subject: &Subject) {
     assert_eq!(before, count().await, "something still ticks after stop and resume");
 }
 
+/// What stands still goes on as if nothing had been, over the connection that was open; and it can be stopped and
+/// destroyed as it is. Who cannot do that says so.
+pub async fn what_is_suspended_goes_on(subject: &Subject) {
+    let sandbox = subject.sandbox().await;
+    let (provider, id) = (&subject.provider, sandbox.id());
+    if !provider.capabilities().await.suspend {
+        for refused in [provider.suspend(id).await, provider.wake(id).await] {
+            assert!(matches!(refused, Err(ProviderError::Unsupported { .. })), "{refused:?}");
+        }
+        return;
+    }
+    sandbox.client.start_process(&CommandSpec::shell("exec sleep 1000")).await.expect("starts");
+    for _ in 0..2 {
+        provider.suspend(id).await.expect("it stands still");
+    }
+    assert_eq!(state_of(subject, id).await, Some(ObservedState::Suspended));
+    let clock = std::time::Instant::now();
+    provider.wake(id).await.expect("it goes on");
+    eprintln!("it went on within {:.1?}", clock.elapsed());
+    provider.wake(id).await.expect("what runs, runs");
+    assert_eq!(state_of(subject, id).await, Some(ObservedState::Running));
+    let processes = sandbox.client.list_processes().await.expect("it answers");
+    assert!(processes.len() == 1 && processes[0].exit.is_none(), "{processes:?}");
+    sandbox.sh("echo kept > file").await;
+    provider.suspend(id).await.expect("it stands still");
+    provider.stop(id).await.expect("it is stopped as it is");
+    let nobody = provider.wake(id).await;
+    let is_nobody = matches!(nobody, Err(ProviderError::NotRunning { .. } | ProviderError::NotFound { .. }));
+    assert!(is_nobody, "{nobody:?}");
+    assert_eq!(state_of(subject, id).await, Some(ObservedState::Stopped), "nothing was started");
+    subject.resume(&sandbox).await;
+    assert_eq!(sandbox.sh("cat file").await, "kept");
+    provider.suspend(id).await.expect("it stands still");
+    provider.destroy(id).await.expect("it is destroyed as it is");
+    assert_eq!(state_of(subject, id).await, None);
+    assert!(matches!(provider.wake(id).await, Err(ProviderError::NotFound { .. })));
+}
+
 /// Stop and resume can be repeated.
 pub async fn stop_and_resume_are_idempotent(subject: &Subject) {
     let sandbox = subject.sandbox().await;

@@ -62,6 +62,7 @@ macro_rules! conformance_part {
             stop_and_resume_keep_what_they_promise,
             stop_ends_every_process,
             stop_and_resume_are_idempotent,
+            what_is_suspended_goes_on,
             resume_without_a_disk_is_not_found,
             a_stopped_sandbox_cannot_be_connected_to,
             destroy_leaves_nothing_and_is_idempotent,

@@ -5,6 +5,7 @@
 //! [`Fault`] and [`FakeProvider::lose_sandbox`].
 
 mod faults;
+mod gate;
 mod provider;
 mod sandbox;
 mod snapshots;

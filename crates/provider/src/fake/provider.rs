@@ -28,6 +28,7 @@ pub struct FakeProvider {
     health: std::sync::Mutex<Health>,
     health_is_broken: std::sync::atomic::AtomicBool,
     health_is_held: tokio::sync::watch::Sender<bool>,
+    can_suspend: std::sync::atomic::AtomicBool,
     sandboxes: Mutex<HashMap<WorkspaceId, Arc<Mutex<FakeSandbox>>>>,
     snapshots: FakeSnapshots,
     startup: StartupTimes,
@@ -36,6 +37,7 @@ pub struct FakeProvider {
     named: std::sync::Mutex<NamedDemands>,
     out_of_memory: std::sync::Mutex<HashSet<WorkspaceId>>,
     image: std::sync::Mutex<Option<ImageDefaults>>,
+    progress: std::sync::Mutex<Option<String>>,
 }
 
 impl FakeProvider {
@@ -48,6 +50,7 @@ impl FakeProvider {
             health: std::sync::Mutex::new(Health::Healthy),
             health_is_broken: std::sync::atomic::AtomicBool::new(false),
             health_is_held: tokio::sync::watch::Sender::new(false),
+            can_suspend: std::sync::atomic::AtomicBool::new(false),
             sandboxes: Mutex::default(),
             snapshots: FakeSnapshots::default(),
             startup: StartupTimes::default(),
@@ -56,6 +59,7 @@ impl FakeProvider {
             named: std::sync::Mutex::default(),
             out_of_memory: std::sync::Mutex::default(),
             image: std::sync::Mutex::default(),
+            progress: std::sync::Mutex::default(),
         }
     }
 
@@ -77,6 +81,16 @@ impl FakeProvider {
     /// While this is so, health checks do not come to an end.
     pub fn hold_health_checks(&self, held: bool) {
         self.health_is_held.send_replace(held);
+    }
+
+    /// From now on sandboxes can stand still.
+    pub fn allow_suspension(&self) {
+        self.can_suspend.store(true, std::sync::atomic::Ordering::Release);
+    }
+
+    /// How far every create is, from now on.
+    pub fn set_progress(&self, said: Option<&str>) {
+        *self.progress.lock().expect("not poisoned") = said.map(str::to_owned);
     }
 
     /// What every sandbox uses of its disk from now on.
@@ -125,6 +139,19 @@ impl FakeProvider {
 
     async fn find(&self, id: WorkspaceId) -> Option<Arc<Mutex<FakeSandbox>>> {
         self.sandboxes.lock().await.get(&id).cloned()
+    }
+
+    async fn hold(&self, operation: Operation, id: WorkspaceId, still: bool) -> Result<(), ProviderError> {
+        let provider = self.kind;
+        let work = async {
+            if !self.can_suspend.load(std::sync::atomic::Ordering::Acquire) {
+                return Err(ProviderError::unsupported(provider, operation, id));
+            }
+            let sandbox = self.find(id).await.ok_or(ProviderError::NotFound { provider, id })?;
+            let is_running = sandbox.lock().await.hold(still);
+            is_running.then_some(()).ok_or(ProviderError::NotRunning { provider, id })
+        };
+        self.faults.around(provider, operation, id, work).await
     }
 
     fn report(&self, id: WorkspaceId) -> Sandbox {
@@ -222,7 +249,7 @@ impl WorkspaceProvider for FakeProvider {
         Capabilities {
             isolation: self.isolation,
             persistence: Some(Persistence::Home),
-            suspend: false,
+            suspend: self.can_suspend.load(std::sync::atomic::Ordering::Acquire),
             snapshots: true,
             warm_pool: true,
             networks: vec![NetworkMode::Isolated],
@@ -254,6 +281,10 @@ impl WorkspaceProvider for FakeProvider {
         self.faults.around(self.kind, Operation::Create, spec.id, self.make(spec)).await
     }
 
+    fn progress(&self, _: &SandboxSpec) -> Option<String> {
+        self.progress.lock().expect("not poisoned").clone()
+    }
+
     async fn destroy(&self, id: WorkspaceId) -> Result<(), ProviderError> {
         let work = async {
             self.lose_everything(id).await;
@@ -282,6 +313,14 @@ impl WorkspaceProvider for FakeProvider {
             Ok(())
         };
         self.faults.around(self.kind, Operation::Stop, id, work).await
+    }
+
+    async fn suspend(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        self.hold(Operation::Suspend, id, true).await
+    }
+
+    async fn wake(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        self.hold(Operation::Wake, id, false).await
     }
 
     async fn resume(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
@@ -336,8 +375,12 @@ impl WorkspaceProvider for FakeProvider {
         let sandboxes = self.sandboxes.lock().await;
         let mut listed = Vec::with_capacity(sandboxes.len());
         for (id, sandbox) in sandboxes.iter() {
-            let running = sandbox.lock().await.is_running();
-            let state = if running { ObservedState::Running } else { ObservedState::Stopped };
+            let sandbox = sandbox.lock().await;
+            let state = match (sandbox.is_running(), sandbox.is_held()) {
+                (true, true) => ObservedState::Suspended,
+                (true, false) => ObservedState::Running,
+                (false, _) => ObservedState::Stopped,
+            };
             listed.push(ObservedSandbox { id: *id, state });
         }
         Ok(listed)

@@ -7,10 +7,10 @@ use emergent_agent::{Agent, Config};
 use emergent_agent_client::AgentStream;
 use emergent_types::ResourceLimits;
 use tempfile::TempDir;
-use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::gate::{Gate, Gated};
 use crate::SandboxSpec;
 
 /// How much a stream of the fake holds: little, so that flow control is felt.
@@ -27,7 +27,8 @@ struct Running {
     /// What it would be limited to, if this were no fake.
     limits: ResourceLimits,
     agent: Agent,
-    connections: mpsc::UnboundedSender<io::Result<DuplexStream>>,
+    connections: mpsc::UnboundedSender<io::Result<Gated>>,
+    gate: Gate,
     server: JoinHandle<()>,
 }
 
@@ -47,8 +48,8 @@ impl FakeSandbox {
     }
 
     pub(super) fn start(&mut self, spec: &SandboxSpec) {
-        if self.running.is_some() {
-            return;
+        if let Some(running) = &self.running {
+            return running.gate.open();
         }
         let key = spec.agent_key.expose().try_into().expect("a key has its length");
         let output_folder = self.output.path().join("output");
@@ -63,7 +64,8 @@ impl FakeSandbox {
         let server = tokio::spawn(async move {
             let _ = serving.serve(incoming).await;
         });
-        self.running = Some(Running { limits: spec.limits, agent, connections, server });
+        let gate = Gate::default();
+        self.running = Some(Running { limits: spec.limits, agent, connections, gate, server });
     }
 
     /// The limits of what runs.
@@ -78,6 +80,21 @@ impl FakeSandbox {
         true
     }
 
+    /// Lets what runs stand still, or go on; says whether something does.
+    pub(super) fn hold(&self, still: bool) -> bool {
+        let Some(running) = &self.running else { return false };
+        if still {
+            running.gate.close();
+        } else {
+            running.gate.open();
+        }
+        true
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.gate.is_closed())
+    }
+
     /// Ends everything that runs; the folder stays.
     pub(super) async fn stop(&mut self) {
         if let Some(running) = self.running.take() {
@@ -87,9 +104,10 @@ impl FakeSandbox {
     }
 
     pub(super) fn connect(&self) -> Option<AgentStream> {
-        let running = self.running.as_ref()?;
+        // Nothing is started in what stands still.
+        let running = self.running.as_ref().filter(|running| !running.gate.is_closed())?;
         let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
-        running.connections.send(Ok(theirs)).ok()?;
+        running.connections.send(Ok(Gated::new(theirs, running.gate.clone()))).ok()?;
         Some(Box::new(ours))
     }
 }
