@@ -8,6 +8,8 @@ pub(crate) enum Wish {
     Stop(StopMode),
     Resume,
     Destroy,
+    /// Make its sandbox anew, where there is none that could be repaired.
+    Remake,
 }
 
 /// What to do about a wish.
@@ -36,6 +38,9 @@ pub(crate) fn judge(status: WorkspaceStatus, wish: Wish) -> Verdict {
         (Wish::Resume, Ready) => AlreadySo,
         (Wish::Resume, Resuming) => Join,
         (Wish::Resume, Creating | Stopping | Destroying | Failed) => Refuse,
+        (Wish::Remake, Failed) => Begin,
+        (Wish::Remake, Ready) => AlreadySo,
+        (Wish::Remake, Creating | Resuming | Stopping | Stopped | Destroying) => Refuse,
         (Wish::Destroy, Destroying) => Join,
         // A destroy of something half made cancels the making.
         (Wish::Destroy, _) => Begin,

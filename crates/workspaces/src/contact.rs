@@ -58,6 +58,11 @@ impl Contact {
         self.state.send_replace(State::Held);
     }
 
+    /// Nobody is to be connected to what stands still.
+    pub(crate) fn rest(&self) {
+        self.state.send_replace(State::LetGo);
+    }
+
     /// A call comes. Returns when its command finds what it would have found before.
     pub(crate) async fn seek(&self, has_services: bool) {
         let next = if has_services { State::Sought } else { State::Held };

@@ -13,6 +13,7 @@ use crate::actor::{Actor, Claim, Claimed, Phase, Request};
 use crate::new_workspace::Named;
 use crate::pool::{MEMBER_TTL, Miss, fit};
 use crate::service::{Context, Entry};
+use crate::volumes::volumes_of;
 use crate::{CreateError, Handle, NewWorkspace, Options, Place, PoolSpec};
 
 /// How often a create that waits for an earlier one of the same key tries again.
@@ -138,7 +139,7 @@ impl Handle {
         let (store, max_concurrent) = (&self.context.store, self.context.options.max_concurrent);
         match &new.hosted {
             None => store.insert_workspace(row, max_concurrent, key).await?,
-            Some(hosted) => store.insert_mcp_server(row, &hosted.server).await?,
+            Some(hosted) => store.insert_mcp_server(row, &hosted.server, key).await?,
         }
         self.context.reach(Place::CreateRowWritten).await;
         // A create that is refused was none, and one from a snapshot or of a server asks no pool.
@@ -279,10 +280,12 @@ fn waiting(wait: bool) -> Waiting {
 
 /// What is asked of a provider for a row.
 pub(crate) fn demand(row: &WorkspaceRow, options: &Options, isolation_is_named: bool) -> Demand {
+    // Volumes are where they were made, and so is a sandbox that is made anew.
+    let has_volumes = row.isolation.is_some() && !volumes_of(row).is_empty();
     Demand {
         container_type: row.container_type,
         deployment_mode: row.deployment_mode,
-        choice: row.requested_provider,
+        choice: if has_volumes { ProviderChoice::Explicit(row.provider) } else { row.requested_provider },
         preferred: options.preferred_provider,
         min_isolation: row.min_isolation,
         isolation_is_named,

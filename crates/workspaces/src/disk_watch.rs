@@ -137,7 +137,10 @@ pub(crate) async fn watch_disks(context: Arc<Context>) {
 
 fn is_watched(entry: &Entry) -> bool {
     let row = entry.view.borrow();
-    row.status == WorkspaceStatus::Ready && row.disk_enforcement == Some(DiskEnforcement::Monitored)
+    // Nothing is written by what stands still, nor can it be asked.
+    row.status == WorkspaceStatus::Ready
+        && row.disk_enforcement == Some(DiskEnforcement::Monitored)
+        && !entry.presence.resting.is_so()
 }
 
 async fn look_at(context: &Context, entry: &Entry) {

@@ -143,6 +143,18 @@ pub enum LifecycleError {
         /// The limit.
         max: u32,
     },
+    /// Its provider is none of this server's.
+    #[error(
+        "workspace {id} is with provider {provider}, which this server does not have: start the server with it \
+         (WORKSPACE_PROVIDERS), or destroy the workspace with force=true as an administrator, which forgets it \
+         and leaves what {provider} still has of it"
+    )]
+    ProviderMissing {
+        /// Which.
+        id: WorkspaceId,
+        /// Where it is.
+        provider: ProviderKind,
+    },
     /// The provider could not do it; it will be tried again where that makes sense.
     #[error("workspace {id}: {reason}")]
     Provider {

@@ -42,6 +42,11 @@ impl Handle {
         self.entry(id).map(|entry| entry.row())
     }
 
+    /// How far its sandbox is, while it is being made and that takes long.
+    pub fn progress(&self, id: WorkspaceId) -> Option<String> {
+        self.entry(id).ok().and_then(|entry| entry.presence.progress.latest())
+    }
+
     /// Whose a workspace is; `None` where there is no such workspace.
     pub fn owner(&self, id: WorkspaceId) -> Option<Option<TokenId>> {
         self.entry(id).ok().map(|entry| entry.view.borrow().owner_id)
@@ -130,10 +135,40 @@ impl Handle {
         self.wish(id, Wish::Resume).await
     }
 
+    /// Makes the sandbox of an MCP server anew, where the one it had has failed. What was in it is lost; volumes stay.
+    /// A workspace of somebody's is never made anew: it would look as if its files had never been.
+    pub async fn remake(&self, id: WorkspaceId) -> Result<WorkspaceRow, LifecycleError> {
+        match self.container_type(id) {
+            Some(ContainerType::McpServer) => self.wish(id, Wish::Remake).await,
+            Some(_) => {
+                let status = self.get(id).await?.status;
+                Err(LifecycleError::WrongState { id, status })
+            }
+            None => Err(LifecycleError::NotFound { id }),
+        }
+    }
+
     /// Removes a workspace with everything that belongs to it. A second call while the first
     /// is under way shares its outcome; afterwards it is `NotFound`.
     pub async fn destroy(&self, id: WorkspaceId) -> Result<(), LifecycleError> {
         self.wish(id, Wish::Destroy).await.map(drop)
+    }
+
+    /// The provider of a workspace, where it is none of this server's.
+    pub fn missing_provider(&self, id: WorkspaceId) -> Result<Option<ProviderKind>, LifecycleError> {
+        let row = self.entry(id)?.row();
+        let is_missing =
+            row.isolation.is_some() && self.context.orchestrator.provider(row.provider).is_none();
+        Ok(is_missing.then_some(row.provider))
+    }
+
+    /// The same, also where nobody can tell that nothing is left because its provider is none of this server's:
+    /// then it is forgotten. A server that has the provider again finds an orphan, and removes that.
+    pub async fn destroy_forced(&self, id: WorkspaceId) -> Result<(), LifecycleError> {
+        if self.missing_provider(id)?.is_some() {
+            self.entry(id)?.presence.give_up();
+        }
+        self.destroy(id).await
     }
 
     async fn wish(&self, id: WorkspaceId, wish: Wish) -> Result<WorkspaceRow, LifecycleError> {
@@ -153,6 +188,7 @@ impl Handle {
         }
         let entry = self.entry(id).map_err(|_| ToolError::NotFound { id })?;
         let call = ToolCall::begin(entry.clone())?;
+        call.wake().await?;
         entry.presence.contact.seek(!self.context.options.services.is_empty()).await;
         Ok(call)
     }
@@ -191,10 +227,18 @@ impl Handle {
             let count = self.context.registry.with_all(|entries| entries.filter(is_made).count());
             u32::try_from(count).unwrap_or(u32::MAX)
         };
+        let resting = |stock: &Stock| {
+            let rests = |entry: &&Arc<Entry>| {
+                stock.has(entry, WorkspaceStatus::Ready) && entry.presence.resting.is_so()
+            };
+            let count = self.context.registry.with_all(|entries| entries.filter(rests).count());
+            u32::try_from(count).unwrap_or(u32::MAX)
+        };
         let view = |stock: &Stock| PoolView {
             name: stock.spec.name.clone(),
             size: stock.size(),
             ready: stock.offered_count(),
+            resting: resting(stock),
             creating: being_made(stock),
             trouble: stock.trouble_reason(),
         };

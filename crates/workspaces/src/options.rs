@@ -36,6 +36,9 @@ pub struct Options {
     /// How long after the last use a workspace is stopped, with what runs standing still where its provider can
     /// do that; `None` is never.
     pub idle_stop: Option<Duration>,
+    /// How long after the last use a sandbox stands still until the next call, where its provider can do that and
+    /// nothing runs in it; `None` is never. Members of pools do so in any case.
+    pub idle_pause: Option<Duration>,
     /// Copies of disks that may be kept at once.
     pub max_snapshots: u32,
     /// Sandboxes that are made before anybody asks for them.
@@ -86,6 +89,7 @@ impl Default for Options {
             grace: Duration::from_secs(10),
             stream_idle: Some(Duration::from_secs(5 * 60)),
             idle_stop: None,
+            idle_pause: None,
             max_snapshots: 100,
             pools: Vec::new(),
             pool_interval: Duration::from_secs(5),

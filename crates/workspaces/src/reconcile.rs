@@ -68,14 +68,20 @@ pub(crate) async fn on_start(context: &Arc<Context>) -> Result<(), StartError> {
     let rows = context.store.workspaces_for_reconcile().await?;
     let observations = Observations::gather(context, Some(START_PATIENCE)).await;
     for row in rows {
-        let phase = first_phase(&context.options, &row, observations.sight(row.provider, row.id));
+        let sight = observations.sight(row.provider, row.id);
+        let phase = first_phase(&context.options, &row, sight);
         tracing::info!(workspace = %row.id, status = %row.status, "workspace {} was {} and is {}",
             row.id, row.status, describe(&phase));
         context.reach(Place::AdoptBefore).await;
+        if row.status == WorkspaceStatus::Creating && !row.acknowledged {
+            // Whoever waited for it may ask again, and gets one.
+            context.store.release_idempotency_key(row.id).await?;
+        }
         // Makes the owner connect, and repair what cannot be connected to. Those that are stopped are looked at
         // by the first comparison, with one list for all of them.
         let is_ready = matches!(phase, Phase::Ready);
-        let entry = Actor::adopt(context, row, phase);
+        let stands_still = is_ready && sight == Sight::Seen(ObservedState::Suspended);
+        let entry = Actor::adopt(context, row, phase, stands_still);
         if is_ready {
             entry.tell(Request::AgentLost);
         }
@@ -91,7 +97,8 @@ fn first_phase(options: &Options, row: &WorkspaceRow, sight: Sight) -> Phase {
     if let Some(pool) = &row.warm_pool {
         // Nobody was promised it. What is whole is worth keeping while there is such a pool.
         let is_wanted = options.pools.iter().any(|spec| spec.name == *pool);
-        let is_whole = row.status == WorkspaceStatus::Ready && sight == Sight::Seen(Running);
+        let is_whole =
+            row.status == WorkspaceStatus::Ready && matches!(sight, Sight::Seen(Running | Suspended));
         return match is_wanted && is_whole {
             true => Phase::Ready,
             false => Phase::Destroying { replies: replies() },
@@ -123,7 +130,7 @@ fn first_phase(options: &Options, row: &WorkspaceRow, sight: Sight) -> Phase {
 
 fn describe(phase: &Phase) -> &'static str {
     match phase {
-        Phase::Creating { .. } => "created again",
+        Phase::Creating { .. } | Phase::Remaking { .. } => "created again",
         Phase::Ready => "adopted",
         Phase::Stopping { .. } => "stopped",
         Phase::Stopped => "kept",
@@ -155,7 +162,9 @@ fn is_lost(entry: &Entry, observations: &Observations) -> bool {
         (row.status, row.provider)
     };
     match (status, observations.sight(provider, entry.id)) {
-        (WorkspaceStatus::Ready, Sight::Nothing | Sight::Seen(Stopped | Suspended | Partial)) => true,
+        (WorkspaceStatus::Ready, Sight::Nothing | Sight::Seen(Stopped | Partial)) => true,
+        // Held by somebody who did not come to let it go.
+        (WorkspaceStatus::Ready, Sight::Seen(Suspended)) => !entry.presence.resting.is_so(),
         // Its disk is not there, or it runs although it should not.
         (WorkspaceStatus::Stopped, Sight::Nothing | Sight::Seen(Running)) => true,
         (_, Sight::Seen(Running | Stopped | Suspended | Partial) | Sight::Nothing | Sight::Unknown) => false,

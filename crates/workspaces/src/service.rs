@@ -18,7 +18,10 @@ use crate::alerts::{self, Alerts};
 use crate::contact::{self, Contact};
 use crate::disk_watch::{self, DiskWatch};
 use crate::events::Events;
+use crate::key_turns::KeyTurns;
 use crate::pool::{self, Pools};
+use crate::progress::Progress;
+use crate::resting::Resting;
 use crate::snapshots::InProgress;
 use crate::usage::{self, UsageHistory};
 use crate::{Handle, Options, Place, reconcile, sweeper};
@@ -42,6 +45,7 @@ pub(crate) struct Context {
     pub(crate) registry: Registry,
     pub(crate) pools: Pools,
     pub(crate) snapshots: InProgress,
+    pub(crate) forks: KeyTurns,
     pub(crate) events: Events,
     pub(crate) alerts: Alerts,
     closing: AtomicBool,
@@ -65,7 +69,10 @@ pub(crate) struct Presence {
     pub(crate) disk: DiskWatch,
     pub(crate) usage: UsageHistory,
     pub(crate) contact: Contact,
+    pub(crate) resting: Resting,
+    pub(crate) progress: Progress,
     agent: Mutex<Option<AgentClient>>,
+    given_up: AtomicBool,
 }
 
 impl Presence {
@@ -75,8 +82,20 @@ impl Presence {
             disk: DiskWatch::default(),
             usage: UsageHistory::default(),
             contact: Contact::default(),
+            resting: Resting::default(),
+            progress: Progress::default(),
             agent: Mutex::new(None),
+            given_up: AtomicBool::new(false),
         }
+    }
+
+    /// An administrator wants it to be forgotten, whatever its provider still has of it.
+    pub(crate) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
     }
 
     /// A client for the agent, while the workspace is ready.
@@ -187,6 +206,7 @@ impl Service {
         let context = Arc::new(Context {
             pools: Pools::new(&options.pools),
             snapshots: InProgress::default(),
+            forks: KeyTurns::default(),
             options,
             store,
             orchestrator,
@@ -200,6 +220,7 @@ impl Service {
         let mut tasks = JoinSet::new();
         tasks.spawn(sweeper::sweep_expired(context.clone()));
         tasks.spawn(sweeper::stop_idle(context.clone()));
+        tasks.spawn(sweeper::pause_idle(context.clone()));
         tasks.spawn(sweeper::flush_activity(context.clone()));
         tasks.spawn(reconcile::periodically(context.clone()));
         tasks.spawn(disk_watch::watch_disks(context.clone()));
@@ -229,6 +250,7 @@ impl Service {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         self.tasks.shutdown().await;
+        sweeper::wake_all(&self.context).await;
         sweeper::flush(&self.context).await;
         self.let_go().await;
     }

@@ -1,4 +1,4 @@
-//! Copies of workspaces' disks, and workspaces made from them.
+//! Copies of workspaces' disks.
 //!
 //! The row of a snapshot is written before the copy is made and removed after it is gone, as with
 //! workspaces; what a kill leaves has a row that is not `ready`, or is an orphan.
@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use emergent_provider::ObservedSnapshot;
 use emergent_store::{
-    SnapshotCursor, SnapshotFilter, SnapshotPage, SnapshotRow, SnapshotStatus, TokenId, WorkspaceRow,
+    IdempotencyKey, SnapshotCursor, SnapshotFilter, SnapshotPage, SnapshotRow, SnapshotStatus, TokenId,
 };
 use emergent_types::{ProviderKind, SnapshotId, WorkspaceId};
 use tokio::sync::oneshot;
@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use crate::actor::{Aside, Request};
 use crate::events;
 use crate::service::Context;
-use crate::{CreateError, Handle, LifecycleError, NewWorkspace, Place};
+use crate::{Handle, LifecycleError, Place};
 
 /// Why there is no snapshot.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -50,20 +50,42 @@ pub enum SnapshotError {
         /// What the provider said.
         reason: String,
     },
+    /// The key of the request was used before: for the owner of the workspace to tell, and nobody else.
+    #[error("the Idempotency-Key belongs to snapshot {id}")]
+    KeyKnown {
+        /// The snapshot that was taken under it.
+        id: SnapshotId,
+        /// Whether it was the same request.
+        same_request: bool,
+    },
+    /// The key of the request was used before, and this is not that request again.
+    #[error("{}", key_conflict(*.id, *.is_gone))]
+    KeyConflict {
+        /// The snapshot that was taken under it.
+        id: SnapshotId,
+        /// The request was the same, but the snapshot is not there any more.
+        is_gone: bool,
+    },
     /// The workspace could not.
     #[error(transparent)]
     Workspace(#[from] LifecycleError),
 }
 
-/// A workspace was not forked. Nothing is left.
-#[derive(Debug, thiserror::Error)]
-pub enum ForkError {
-    /// Its disk could not be copied.
-    #[error(transparent)]
-    Snapshot(#[from] SnapshotError),
-    /// A workspace could not be made from the copy.
-    #[error(transparent)]
-    Create(#[from] CreateError),
+fn key_conflict(id: SnapshotId, is_gone: bool) -> String {
+    if is_gone {
+        format!("snapshot {id} was taken under this Idempotency-Key and is gone")
+    } else {
+        format!("this Idempotency-Key was used for another request, which took snapshot {id}")
+    }
+}
+
+/// What came of a snapshot.
+#[derive(Debug, Clone)]
+pub struct TakenSnapshot {
+    /// The snapshot.
+    pub row: SnapshotRow,
+    /// It had been taken before, by the same request.
+    pub replayed: bool,
 }
 
 /// Who may use a copy.
@@ -118,11 +140,33 @@ impl Handle {
         name: Option<String>,
         owner: Option<TokenId>,
     ) -> Result<SnapshotRow, SnapshotError> {
-        let row = self.snapshot_row(id, name, owner).await?;
-        self.take_snapshot(id, row, Keep::ForOthers).await
+        self.snapshot_once(id, name, owner, None).await.map(|taken| taken.row)
     }
 
-    async fn snapshot_row(
+    /// The same under a key: a request that was sent before takes no second one.
+    pub async fn snapshot_once(
+        &self,
+        id: WorkspaceId,
+        name: Option<String>,
+        owner: Option<TokenId>,
+        key: Option<IdempotencyKey>,
+    ) -> Result<TakenSnapshot, SnapshotError> {
+        let row = self.snapshot_row(id, name, owner).await?;
+        match self.take_snapshot(id, row, Keep::ForOthers, key).await {
+            Ok(row) => Ok(TakenSnapshot { row, replayed: false }),
+            // Taken one after the other by the same owner, so the first one is finished.
+            Err(SnapshotError::KeyKnown { id, same_request: true }) => {
+                let gone = |_| SnapshotError::KeyConflict { id, is_gone: true };
+                Ok(TakenSnapshot { row: self.get_snapshot(id).await.map_err(gone)?, replayed: true })
+            }
+            Err(SnapshotError::KeyKnown { id, same_request: false }) => {
+                Err(SnapshotError::KeyConflict { id, is_gone: false })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) async fn snapshot_row(
         &self,
         id: WorkspaceId,
         name: Option<String>,
@@ -146,62 +190,16 @@ impl Handle {
         })
     }
 
-    async fn take_snapshot(
+    pub(crate) async fn take_snapshot(
         &self,
         id: WorkspaceId,
         row: SnapshotRow,
         keep: Keep,
+        key: Option<IdempotencyKey>,
     ) -> Result<SnapshotRow, SnapshotError> {
         let (reply, outcome) = oneshot::channel();
-        self.ask_aside(id, Aside::Snapshot { row: Box::new(row), keep, reply }).await?;
+        self.ask_aside(id, Aside::Snapshot { row: Box::new(row), keep, key, reply }).await?;
         outcome.await.unwrap_or(Err(LifecycleError::NotFound { id }.into()))
-    }
-
-    /// Makes copies of a workspace: its disk as it is at one moment, and all that was asked for when it was
-    /// made. All of them or none.
-    pub async fn fork(
-        &self,
-        id: WorkspaceId,
-        count: usize,
-        owner: Option<TokenId>,
-    ) -> Result<Vec<WorkspaceRow>, ForkError> {
-        let handle = self.clone();
-        // On a task of its own: what is begun is finished or undone, whoever waits for it.
-        let forking = tokio::spawn(async move { handle.fork_to_the_end(id, count, owner).await });
-        let lost = |panic: tokio::task::JoinError| CreateError::Rejected { reason: panic.to_string() };
-        forking.await.unwrap_or_else(|panic| Err(lost(panic).into()))
-    }
-
-    async fn fork_to_the_end(
-        &self,
-        id: WorkspaceId,
-        count: usize,
-        owner: Option<TokenId>,
-    ) -> Result<Vec<WorkspaceRow>, ForkError> {
-        let origin = self.get(id).await.map_err(SnapshotError::from)?;
-        let row = self.snapshot_row(id, None, owner).await.map_err(SnapshotError::from)?;
-        let _holding = self.context.snapshots.begin(row.id);
-        // Never said to be whole: after a kill it is not there for anybody.
-        let snapshot = self.take_snapshot(id, row, Keep::ForMaker).await?;
-        let new = NewWorkspace { owner, snapshot: Some(snapshot.id), ..NewWorkspace::like(&origin) };
-        let creates = (0..count).map(|_| self.create(new.clone(), true));
-        let (mut made, mut failure) = (Vec::new(), None);
-        for created in futures::future::join_all(creates).await {
-            match created {
-                Ok(row) => made.push(row),
-                Err(error) => failure = Some(error),
-            }
-        }
-        if let Err(reason) = remove(&self.context, &snapshot).await {
-            tracing::warn!(snapshot = %snapshot.id, "the copy that forks were made from is not removed yet: {reason}");
-        }
-        let Some(failure) = failure else { return Ok(made) };
-        for row in made {
-            if let Err(error) = self.destroy(row.id).await {
-                tracing::warn!(workspace = %row.id, %error, "a fork that nobody gets is not removed yet: {error}");
-            }
-        }
-        Err(failure.into())
     }
 
     /// One snapshot that is whole.
@@ -223,6 +221,7 @@ impl Handle {
     /// Removes a snapshot. Workspaces that were made from it are not touched.
     pub async fn delete_snapshot(&self, id: SnapshotId) -> Result<(), SnapshotError> {
         let row = self.get_snapshot(id).await?;
+        self.context.reach(Place::DeletionBeforeTheIntent).await;
         let store = &self.context.store;
         store.set_snapshot_status(id, SnapshotStatus::Deleting).await.map_err(LifecycleError::from)?;
         let handle = self.clone();
@@ -248,7 +247,7 @@ impl Handle {
 }
 
 /// Removes the copy, then the row.
-async fn remove(context: &Context, row: &SnapshotRow) -> Result<(), String> {
+pub(crate) async fn remove(context: &Context, row: &SnapshotRow) -> Result<(), String> {
     let provider = context.orchestrator.provider(row.provider);
     let provider = provider.ok_or_else(|| format!("provider {} is not available here", row.provider))?;
     context.reach(Place::DeletionIntentWritten).await;

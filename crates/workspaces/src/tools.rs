@@ -9,6 +9,7 @@ use emergent_agent_client::{
     StreamKind, Written,
 };
 use emergent_types::WorkspaceStatus;
+use tokio::sync::oneshot;
 
 use crate::ToolError;
 use crate::actor::Request;
@@ -41,6 +42,22 @@ impl ToolCall {
             return Err(not_ready(WorkspaceStatus::Destroying));
         }
         Ok(Self { entry, client })
+    }
+
+    /// Lets the sandbox go on where it stands still.
+    pub(crate) async fn wake(&self) -> Result<(), ToolError> {
+        if !self.entry.presence.resting.is_so() {
+            return Ok(());
+        }
+        let (reply, woken) = oneshot::channel();
+        if self.entry.ask(Request::Wake(reply)).await.is_ok() && woken.await.is_ok() {
+            return Ok(());
+        }
+        // Its owner is about something else: it is being stopped, or removed.
+        match self.entry.status() {
+            WorkspaceStatus::Ready => Ok(()),
+            status => Err(ToolError::NotReady { id: self.entry.id, status }),
+        }
     }
 
     /// Passes an answer on, and tells the owner of what it must know.

@@ -1,7 +1,9 @@
 //! What is done to a workspace while it stays as it is: copies of its disk, sessions that come and go.
 
 use emergent_provider::ProviderError;
-use emergent_store::{AttachError, InsertSnapshotError, SnapshotRow, SnapshotStatus, WorkspaceRow};
+use emergent_store::{
+    AttachError, IdempotencyKey, InsertSnapshotError, SnapshotRow, SnapshotStatus, WorkspaceRow,
+};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -13,7 +15,12 @@ use crate::{LifecycleError, Place, SnapshotError};
 /// What is asked for.
 pub(crate) enum Aside {
     /// A copy of its disk.
-    Snapshot { row: Box<SnapshotRow>, keep: Keep, reply: oneshot::Sender<Result<SnapshotRow, SnapshotError>> },
+    Snapshot {
+        row: Box<SnapshotRow>,
+        keep: Keep,
+        key: Option<IdempotencyKey>,
+        reply: oneshot::Sender<Result<SnapshotRow, SnapshotError>>,
+    },
     /// A session comes.
     Attach { session: Uuid, reply: oneshot::Sender<Result<WorkspaceRow, LifecycleError>> },
     /// The session goes: a certain one, or whoever is there.
@@ -37,25 +44,38 @@ impl Actor {
             return aside.refuse(LifecycleError::NotFound { id: self.id });
         }
         match aside {
-            Aside::Snapshot { row, keep, reply } => drop(reply.send(self.take_snapshot(*row, keep).await)),
+            Aside::Snapshot { row, keep, key, reply } => {
+                drop(reply.send(self.take_snapshot(*row, keep, key.as_ref()).await));
+            }
             Aside::Attach { session, reply } => drop(reply.send(self.attach(session).await)),
             Aside::Detach { session, reply } => drop(reply.send(self.detach(session).await)),
         }
     }
 
     /// The row first, then the copy, and only then is it said to be whole.
-    async fn take_snapshot(&mut self, row: SnapshotRow, keep: Keep) -> Result<SnapshotRow, SnapshotError> {
+    async fn take_snapshot(
+        &mut self,
+        row: SnapshotRow,
+        keep: Keep,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<SnapshotRow, SnapshotError> {
         let id = row.id;
         let provider = self.provider().map_err(SnapshotError::Workspace)?;
         if !provider.capabilities().await.snapshots {
             return Err(SnapshotError::Unsupported { provider: provider.kind() });
         }
+        // What it has written and not yet handed over is only to be had of what goes on.
+        self.go_on().await;
         let store = self.context.store.clone();
         let _making = self.context.snapshots.begin(id);
-        match store.insert_snapshot(&row, self.context.options.max_snapshots).await {
+        self.context.reach(Place::SnapshotBeforeTheRow).await;
+        match store.insert_snapshot(&row, self.context.options.max_snapshots, key).await {
             Ok(()) => {}
             Err(InsertSnapshotError::QuotaReached { count, max, .. }) => {
                 return Err(SnapshotError::QuotaReached { count, max });
+            }
+            Err(InsertSnapshotError::KeyKnown { snapshot_id: id, same_request }) => {
+                return Err(SnapshotError::KeyKnown { id, same_request });
             }
             Err(InsertSnapshotError::Store(error)) => {
                 return Err(SnapshotError::Workspace(error.into()));

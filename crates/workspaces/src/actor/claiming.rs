@@ -1,6 +1,8 @@
 //! From a member of a pool to somebody's workspace.
 //!
 //! ```text
+//!  it goes on where it stands still
+//!      │
 //!  does it answer? ── no ─► destroyed, and another one is taken
 //!      │ yes
 //!  its row becomes the new one: from here on it is somebody's ── refused ─► stays in its pool
@@ -79,7 +81,9 @@ impl Actor {
             let _ = reply.send(Claimed::Unfit);
             return Phase::Ready;
         };
-        if !is_alive(&client, self.deadline_unix_ms()).await {
+        let goes_on = self.go_on().await;
+        self.presence.contact.begin();
+        if !goes_on || !is_alive(&client, self.deadline_unix_ms()).await {
             tracing::warn!(workspace = %self.id, pool, "a member of a pool does not answer and is removed");
             let _ = reply.send(Claimed::Unfit);
             return Phase::Destroying { replies: Vec::new() };

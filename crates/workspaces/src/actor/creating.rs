@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::{Actor, CreateReply, Interrupted, Phase};
 use crate::creation;
 use crate::new_workspace::Named;
+use crate::progress;
 use crate::{CreateError, Place};
 
 impl Actor {
@@ -21,6 +22,7 @@ impl Actor {
         let spec = SandboxSpec { named: named.demands, ..self.spec() };
         let orchestrator = self.context.orchestrator.clone();
         let row = self.row();
+        let watching = progress::watch(&self.context, &self.presence, row.clone(), spec.clone());
         let snapshot = row.snapshot_id.as_deref().and_then(|id| id.parse().ok());
         let place = async move {
             match snapshot {
@@ -34,6 +36,7 @@ impl Actor {
             Ok(Err(no_provider)) => return self.no_provider(no_provider, reply).await,
             Ok(Ok(placement)) => placement,
         };
+        drop(watching);
         let Some(provider) = self.context.orchestrator.provider(placed.provider) else {
             return self.fail("provider_gone", format!("provider {} has gone", placed.provider)).await;
         };

@@ -26,7 +26,10 @@ impl Actor {
     pub(super) async fn destroying(&mut self, mut replies: Vec<Reply>) -> Phase {
         self.record(WorkspaceUpdate::to_status(WorkspaceStatus::Destroying)).await;
         self.context.reach(Place::DestroyIntentWritten).await;
-        if let Some(client) = self.presence.take_agent() {
+        // In what stands still nothing runs that could save anything.
+        let stands_still = self.presence.resting.is_so();
+        self.presence.resting.end();
+        if let Some(client) = self.presence.take_agent().filter(|_| !stands_still) {
             // SIGTERM first: what is running may save its work.
             let quiesced = client.quiesce(self.context.options.grace).await;
             if let Err(error) = quiesced {
@@ -63,7 +66,8 @@ impl Actor {
                 Request::Retire(reply) => replies.extend(reply),
                 Request::Claim(claim) => claim.refuse(),
                 Request::Aside(aside) => aside.refuse(LifecycleError::NotFound { id: self.id }),
-                Request::Expire | Request::Rest { .. } | Request::AgentLost | Request::Warn(_) => {}
+                Request::Expire | Request::Rest { .. } | Request::Pause { .. } => {}
+                Request::Wake(_) | Request::AgentLost | Request::Warn(_) => {}
             }
         }
         answer(replies, Ok(self.row()));
@@ -71,13 +75,29 @@ impl Actor {
     }
 
     async fn remove(&self) -> Result<(), LifecycleError> {
+        self.remove_sandbox().await?;
+        self.context.reach(Place::DestroySandboxRemoved).await;
+        self.context.store.delete_workspace(self.id).await?;
+        self.context.reach(Place::DestroyRowRemoved).await;
+        Ok(())
+    }
+
+    /// Removes what providers have of it.
+    pub(super) async fn remove_sandbox(&self) -> Result<(), LifecycleError> {
         let id = self.id;
         let row = self.row();
         // Written with the place where it was made.
         let is_placed = row.isolation.is_some();
         if is_placed {
-            // Without it nobody can tell that nothing is left.
-            self.provider()?;
+            match self.provider() {
+                Ok(_) => {}
+                Err(error) if self.presence.is_given_up() => {
+                    tracing::warn!(workspace = %id, provider = %row.provider, security = true, event = "forced_destroy",
+                        "workspace {id} is forgotten, and what {} has of it stays: {error}", row.provider);
+                }
+                // Without it nobody can tell that nothing is left.
+                Err(error) => return Err(error),
+            }
         }
         let orchestrator = &self.context.orchestrator;
         // A create that was cut off may have left something with any provider of its chain.
@@ -103,9 +123,6 @@ impl Actor {
         for removed in futures::future::join_all(removals).await {
             removed?;
         }
-        self.context.reach(Place::DestroySandboxRemoved).await;
-        self.context.store.delete_workspace(id).await?;
-        self.context.reach(Place::DestroyRowRemoved).await;
         Ok(())
     }
 

@@ -16,15 +16,18 @@ mod creating;
 mod destroying;
 mod limits;
 mod ready;
+mod remaking;
+mod resting;
 mod resuming;
 mod stopping;
+mod writing;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use emergent_agent_client::{AgentClient, AgentKey, Greeting};
 use emergent_provider::{SandboxSpec, WorkspaceProvider};
-use emergent_store::{ErrorUpdate, UpdateWorkspaceError, WorkspaceError, WorkspaceRow, WorkspaceUpdate};
+use emergent_store::{ErrorUpdate, WorkspaceError, WorkspaceRow, WorkspaceUpdate};
 use emergent_types::{StopMode, WorkspaceId, WorkspaceStatus};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -52,6 +55,10 @@ pub(crate) enum Request {
     Expire,
     /// Nobody may have used it for so long; the actor knows best.
     Rest { unused_for: Duration },
+    /// Nobody may have used it for so long, and it may stand still; the actor knows best.
+    Pause { unused_for: Duration },
+    /// Somebody comes, and it stands still. Answered when it goes on.
+    Wake(oneshot::Sender<()>),
     /// A call could not reach the agent, or reconcile did not see the sandbox.
     AgentLost,
     /// Something its user should know.
@@ -78,6 +85,8 @@ pub(crate) enum Phase {
     Resuming { replies: Vec<Reply>, after: Option<Loss> },
     /// Cannot be repaired; the reason is in the row.
     Failed,
+    /// To be made once more, whatever is left of it.
+    Remaking { reply: Reply },
     /// To be removed.
     Destroying { replies: Vec<Reply> },
     /// The row is gone.
@@ -91,6 +100,13 @@ pub(crate) enum Loss {
     OutOfMemory,
     /// Nobody knows.
     Unexplained,
+}
+
+/// What an earlier server has left of a sandbox.
+#[derive(Default)]
+struct Left {
+    limits_in_doubt: bool,
+    stands_still: bool,
 }
 
 /// A request that interrupts what an actor is doing.
@@ -114,6 +130,8 @@ pub(crate) struct Actor {
     limits_again_at: Option<Instant>,
     /// When it could not be stopped for want of use.
     stopped_in_vain_at: Option<Instant>,
+    /// When it was last tried to let it stand still, and it did not.
+    rested_in_vain_at: Option<Instant>,
     /// What waits until the agent has been looked after.
     deferred: Vec<Aside>,
     /// Why the state changes to this one next, where nobody asked for it.
@@ -123,18 +141,26 @@ pub(crate) struct Actor {
 impl Actor {
     /// Starts the task for a new row and registers it.
     pub(crate) fn spawn(context: &Arc<Context>, row: WorkspaceRow, phase: Phase) -> Arc<Entry> {
-        Self::start(context, row, phase, false)
+        Self::start(context, row, phase, Left::default())
     }
 
-    /// The same for a row of an earlier server.
-    pub(crate) fn adopt(context: &Arc<Context>, row: WorkspaceRow, phase: Phase) -> Arc<Entry> {
-        Self::start(context, row, phase, true)
+    /// The same for a row of an earlier server, whose sandbox may stand still.
+    pub(crate) fn adopt(
+        context: &Arc<Context>,
+        row: WorkspaceRow,
+        phase: Phase,
+        stands_still: bool,
+    ) -> Arc<Entry> {
+        Self::start(context, row, phase, Left { limits_in_doubt: true, stands_still })
     }
 
-    fn start(context: &Arc<Context>, row: WorkspaceRow, phase: Phase, limits_in_doubt: bool) -> Arc<Entry> {
+    fn start(context: &Arc<Context>, row: WorkspaceRow, phase: Phase, left: Left) -> Arc<Entry> {
         let (sender, requests) = mpsc::channel(64);
         let (published, view) = watch::channel(row.clone());
         let presence = Arc::new(Presence::new(&row));
+        if left.stands_still {
+            presence.resting.found();
+        }
         let entry = Arc::new(Entry { id: row.id, presence: presence.clone(), view, requests: sender });
         context.registry.insert(row.id, entry.clone());
         let actor = Self {
@@ -146,9 +172,10 @@ impl Actor {
             recovered_at: None,
             provider_was_away: false,
             is_in_doubt: false,
-            limits_in_doubt,
+            limits_in_doubt: left.limits_in_doubt,
             limits_again_at: None,
             stopped_in_vain_at: None,
+            rested_in_vain_at: None,
             deferred: Vec::new(),
             why: None,
         };
@@ -174,6 +201,7 @@ impl Actor {
                 Phase::Stopped => self.idle(WorkspaceStatus::Stopped).await,
                 Phase::Resuming { replies, after } => self.resuming(replies, after).await,
                 Phase::Failed => self.idle(WorkspaceStatus::Failed).await,
+                Phase::Remaking { reply } => self.remaking(reply).await,
                 Phase::Destroying { replies } => self.destroying(replies).await,
                 Phase::Gone => break,
             };
@@ -199,6 +227,7 @@ impl Actor {
                             return Phase::Destroying { replies };
                         }
                     }
+                    Verdict::Begin if wish == Wish::Remake => return Phase::Remaking { reply },
                     Verdict::Begin => match self.claim_resume().await {
                         Ok(()) => return Phase::Resuming { replies: vec![reply], after: None },
                         Err(error) => answer([reply], Err(error)),
@@ -220,7 +249,10 @@ impl Actor {
                 Some(Request::Claim(claim)) => claim.refuse(),
                 Some(Request::Aside(aside)) if status == WorkspaceStatus::Stopped => self.aside(aside).await,
                 Some(Request::Aside(aside)) => aside.refuse(self.wrong_state()),
-                Some(Request::Expire | Request::Rest { .. } | Request::AgentLost) => {}
+                Some(Request::Expire | Request::Rest { .. } | Request::Pause { .. } | Request::AgentLost) => {
+                }
+                // Nobody is let into what is not ready; who waits learns that.
+                Some(Request::Wake(_)) => {}
                 Some(Request::Warn(warning)) => self.warn(warning).await,
                 None => return Phase::Gone,
             }
@@ -255,10 +287,10 @@ impl Actor {
                 result = &mut work => return Ok(result),
                 request = self.requests.recv() => match request {
                     Some(Request::Wish(wish, reply)) => match judge(self.row().status, wish) {
-                        Verdict::Begin => return Err(Interrupted(Some(reply))),
+                        Verdict::Begin if wish == Wish::Destroy => return Err(Interrupted(Some(reply))),
                         Verdict::Join => joined.push(reply),
                         Verdict::AlreadySo => answer([reply], Ok(self.row())),
-                        Verdict::Refuse => answer([reply], Err(self.wrong_state())),
+                        Verdict::Begin | Verdict::Refuse => answer([reply], Err(self.wrong_state())),
                     },
                     Some(Request::Warn(warning)) => self.warn(warning).await,
                     Some(Request::Retire(reply)) if self.row().warm_pool.is_some() => {
@@ -267,7 +299,8 @@ impl Actor {
                     Some(Request::Retire(reply)) => answer(reply, Err(self.wrong_state())),
                     Some(Request::Claim(claim)) => claim.refuse(),
                     Some(Request::Aside(aside)) => aside.refuse(self.wrong_state()),
-                    Some(Request::Expire | Request::Rest { .. } | Request::AgentLost) => {}
+                    Some(Request::Expire | Request::Rest { .. } | Request::Pause { .. }) => {}
+                    Some(Request::AgentLost | Request::Wake(_)) => {}
                     // All handles are gone: the server is going down, and what is half done
                     // will be found by the next start.
                     None => return Ok(work.await),
@@ -280,70 +313,11 @@ impl Actor {
         LifecycleError::WrongState { id: self.id, status: self.row().status }
     }
 
-    /// Writes a change and shows it to everybody.
-    async fn write(&self, update: WorkspaceUpdate) -> Result<(), LifecycleError> {
-        let row = self.context.store.update_workspace(self.id, update).await.map_err(|error| {
-            tracing::error!(workspace = %self.id, %error, "the row of workspace {} was not written", self.id);
-            let retryable = matches!(&error, UpdateWorkspaceError::Store(error) if error.is_retryable());
-            LifecycleError::Store { retryable, reason: error.to_string() }
-        })?;
-        self.show(row);
-        Ok(())
-    }
-
-    /// Shows a new row to everybody, and tells what is new about it.
-    fn show(&self, row: WorkspaceRow) {
-        let why = self.why.filter(|(status, _)| *status == row.status).map(|(_, why)| why);
-        let before = self.published.send_replace(row.clone());
-        self.tell(events::of_change(Some(&before), &row, why));
-    }
-
-    fn tell(&self, events: Vec<events::Event>) {
-        for event in events {
-            self.context.events.publish(event);
-        }
-    }
-
     /// Nobody used it for so long that it is to go.
     fn expired(&mut self) -> Phase {
         tracing::info!(workspace = %self.id, "workspace {} has expired", self.id);
         self.why = Some((WorkspaceStatus::Destroying, "expired"));
         Phase::Destroying { replies: Vec::new() }
-    }
-
-    /// Writes what is going to happen, before anything is done about it. What cannot be written
-    /// now is not begun, and whoever asked is told at once.
-    async fn intend(&self, status: WorkspaceStatus, reply: Reply) -> Option<Vec<Reply>> {
-        match self.write(WorkspaceUpdate::to_status(status)).await {
-            Ok(()) => Some(vec![reply]),
-            Err(error) => {
-                answer([reply], Err(error));
-                None
-            }
-        }
-    }
-
-    /// Writes what has already happened outside. The outside cannot be undone, so this tries
-    /// for a while; what still cannot be written is repaired by the next start. Returns whether it is written.
-    async fn record(&self, update: WorkspaceUpdate) -> bool {
-        for attempt in 0..30 {
-            match self.write(update.clone()).await {
-                Ok(()) => return true,
-                // What the database refuses now it refuses always.
-                Err(LifecycleError::Store { retryable: false, .. }) => break,
-                Err(_) if self.context.is_closing() => break,
-                Err(_) => tokio::time::sleep(Duration::from_millis(100 << attempt.min(5))).await,
-            }
-        }
-        let mut row = self.row();
-        update.apply_to(&mut row);
-        self.show(row);
-        false
-    }
-
-    async fn warn(&self, warning: String) {
-        let warnings = emergent_store::WarningsUpdate::Append(vec![warning]);
-        self.record(WorkspaceUpdate { warnings, ..WorkspaceUpdate::default() }).await;
     }
 
     async fn fail(&self, code: &str, message: String) -> Phase {
@@ -363,10 +337,8 @@ impl Actor {
 
     fn provider(&self) -> Result<Arc<dyn WorkspaceProvider>, LifecycleError> {
         let kind = self.row().provider;
-        self.context.orchestrator.provider(kind).ok_or_else(|| LifecycleError::Provider {
-            id: self.id,
-            reason: format!("provider {kind} is not available on this installation"),
-        })
+        let missing = || LifecycleError::ProviderMissing { id: self.id, provider: kind };
+        self.context.orchestrator.provider(kind).ok_or_else(missing)
     }
 
     fn agent_key(&self) -> AgentKey {

@@ -22,7 +22,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 impl Actor {
     pub(super) async fn ready(&mut self) -> Phase {
         self.why = None;
-        self.presence.contact.begin();
+        match self.presence.resting.is_so() {
+            true => self.presence.contact.rest(),
+            false => self.presence.contact.begin(),
+        }
         let _offering = self.guest().offer(&self.context.options.services);
         loop {
             let request = match std::mem::take(&mut self.is_in_doubt) {
@@ -34,7 +37,7 @@ impl Actor {
                     (Verdict::Begin, Wish::Stop(mode)) => {
                         return Phase::Stopping { replies: vec![reply], mode };
                     }
-                    (Verdict::Begin, Wish::Destroy | Wish::Resume) => {
+                    (Verdict::Begin, Wish::Destroy | Wish::Resume | Wish::Remake) => {
                         if let Some(replies) = self.intend(WorkspaceStatus::Destroying, reply).await {
                             return Phase::Destroying { replies };
                         }
@@ -51,6 +54,12 @@ impl Actor {
                     if let Some(phase) = self.rest(unused_for).await {
                         return phase;
                     }
+                }
+                Some(Request::Pause { unused_for }) => self.stand_still(unused_for).await,
+                Some(Request::Wake(reply)) => {
+                    self.go_on().await;
+                    // Whoever comes finds the agent, or that it does not answer.
+                    let _ = reply.send(());
                 }
                 Some(Request::AgentLost) => {
                     self.withdraw_from_pool();
@@ -130,6 +139,12 @@ impl Actor {
                 return None;
             }
         };
+        // What stands still answers nobody. One that does not go on is seen so below.
+        if self.presence.resting.is_so() {
+            self.go_on().await;
+            self.is_in_doubt = false;
+            self.presence.contact.begin();
+        }
         let client = self.presence.agent().unwrap_or_else(|| self.agent_client(provider.clone()));
         let mut deadline = tokio::time::Instant::now() + AGENT_RETURN;
         let (mut interruption, mut is_woken) = (None, false);
@@ -283,7 +298,7 @@ impl Actor {
                         (Verdict::Begin, Wish::Stop(mode)) => {
                             return Err(Phase::Stopping { replies: vec![reply], mode });
                         }
-                        (Verdict::Begin, Wish::Destroy | Wish::Resume) => {
+                        (Verdict::Begin, Wish::Destroy | Wish::Resume | Wish::Remake) => {
                             return Err(Phase::Destroying { replies: vec![reply] });
                         }
                         (Verdict::AlreadySo, _) => answer([reply], Ok(self.row())),
@@ -297,7 +312,11 @@ impl Actor {
                             return Err(phase);
                         }
                     }
-                    Some(Request::Expire | Request::Rest { .. } | Request::AgentLost) => {}
+                    Some(Request::Wake(reply)) => {
+                        let _ = reply.send(());
+                    }
+                    Some(Request::Expire | Request::Rest { .. } | Request::Pause { .. }) => {}
+                    Some(Request::AgentLost) => {}
                     None => return Ok(work.await),
                 },
             }

@@ -23,6 +23,7 @@ impl Actor {
     /// Takes a place under the concurrency limit and writes `resuming`, in one transaction.
     pub(super) async fn claim_resume(&mut self) -> Result<(), LifecycleError> {
         let id = self.id;
+        self.context.reach(Place::ResumeBeforeTheIntent).await;
         let claimed = self.context.store.claim_resume(id, self.context.options.max_concurrent).await;
         let row = match claimed {
             // Nobody else writes this row: an earlier claim, of which nothing was heard, was written.

@@ -11,6 +11,7 @@ use crate::{LifecycleError, Place};
 
 impl Actor {
     pub(super) async fn stopping(&mut self, mut replies: Vec<Reply>, mode: StopMode) -> Phase {
+        self.context.reach(Place::StopBeforeTheIntent).await;
         let written = self.write(WorkspaceUpdate::to_status(WorkspaceStatus::Stopping)).await;
         // Whoever comes now sees that it is being stopped.
         self.presence.activity.reopen();
@@ -19,6 +20,11 @@ impl Actor {
             return Phase::Ready;
         }
         self.context.reach(Place::StopIntentWritten).await;
+        if mode == StopMode::Disk {
+            // So that it can save what it has.
+            self.go_on().await;
+        }
+        self.presence.resting.end();
         let client = self.presence.take_agent();
         let kept = client.clone();
         let grace = self.context.options.grace;

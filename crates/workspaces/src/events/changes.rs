@@ -38,6 +38,12 @@ pub(crate) fn of_change(
     events
 }
 
+/// How far the making of its sandbox is.
+pub(crate) fn of_progress(row: &WorkspaceRow, said: &str) -> Event {
+    let data = json!({ "workspace_id": row.id.to_string(), "message": said });
+    Event { kind: "workspace.progress", about: about(row), data }
+}
+
 /// What it means that a row is gone.
 pub(crate) fn of_end(last: &WorkspaceRow) -> Vec<Event> {
     let is_somebodys = last.warm_pool.is_none();

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use crate::Handle;
 
-pub(crate) use changes::{of_change, of_end, of_pool, of_snapshot};
+pub(crate) use changes::{of_change, of_end, of_pool, of_progress, of_snapshot};
 use ring::Ring;
 pub use subscription::{Heard, Subscription};
 

@@ -40,6 +40,9 @@ pub(crate) async fn keep(context: Arc<Context>) {
         if !is_woken && round.is_multiple_of(ROUNDS_BETWEEN_CHECKS) {
             check_members(&context).await;
         }
+        if !is_woken {
+            let_members_rest(&context);
+        }
     }
 }
 
@@ -98,6 +101,7 @@ async fn tend(context: &Arc<Context>, stock: &Stock) {
             return;
         }
         let row = creation::member_row(context, &stock.spec).await;
+        context.reach(Place::RefillBeforeTheRow).await;
         match context.store.insert_workspace(&row, 0, None).await {
             Ok(()) => {
                 context.reach(Place::RefillRowWritten).await;
@@ -123,6 +127,11 @@ async fn check_members(context: &Arc<Context>) {
         .filter(|entry| entry.status() == WorkspaceStatus::Ready && entry.view.borrow().warm_pool.is_some());
     futures::stream::iter(ready)
         .for_each_concurrent(ASKED_AT_ONCE, |entry| async move {
+            if entry.presence.resting.is_so() {
+                // What stands still is asked when somebody wants it; whether it is there at all, others look.
+                entry.presence.activity.note();
+                return;
+            }
             let Some(client) = entry.presence.agent() else { return };
             let deadline = (emergent_store::now() + MEMBER_TTL).unix_timestamp().unsigned_abs() * 1000;
             match client.part(deadline).await {
@@ -133,6 +142,20 @@ async fn check_members(context: &Arc<Context>) {
             }
         })
         .await;
+}
+
+/// Members that have waited for a while stand still until somebody wants them.
+fn let_members_rest(context: &Context) {
+    let unused_for = context.options.pool_interval;
+    let awake = context.registry.filter(|entry| {
+        entry.status() == WorkspaceStatus::Ready
+            && entry.is_in_pool()
+            && !entry.presence.resting.is_so()
+            && entry.presence.activity.is_idle_for(unused_for)
+    });
+    for entry in awake {
+        entry.tell(Request::Pause { unused_for });
+    }
 }
 
 /// Removes every member: nobody will ask for them.

@@ -63,6 +63,8 @@ pub struct PoolView {
     pub size: u32,
     /// How many can be had now.
     pub ready: u32,
+    /// How many of them stand still until then.
+    pub resting: u32,
     /// How many are being made.
     pub creating: u32,
     /// Why it could not be filled, if so.

@@ -22,8 +22,10 @@ pub struct ProviderTotals {
     pub provider: ProviderKind,
     /// All of them.
     pub all: Totals,
-    /// Those that nobody has used for a minute.
+    /// Those that nobody has used for a minute, and members of pools.
     pub idle: Totals,
+    /// How many of them stand still until somebody comes.
+    pub resting: u32,
 }
 
 /// What some workspaces use together.
@@ -90,7 +92,8 @@ fn present(context: &Context) -> Duration {
 /// By provider: every one that this installation has.
 pub(crate) fn all(context: &Context) -> Vec<ProviderTotals> {
     let now = emergent_store::now();
-    let nothing = |provider| ProviderTotals { provider, all: Totals::default(), idle: Totals::default() };
+    let nothing =
+        |provider| ProviderTotals { provider, all: Totals::default(), idle: Totals::default(), resting: 0 };
     let mut totals: Vec<_> =
         context.orchestrator.providers().iter().map(|provider| nothing(provider.kind())).collect();
     each(context, |entry, provider, sample| {
@@ -99,6 +102,7 @@ pub(crate) fn all(context: &Context) -> Vec<ProviderTotals> {
         if is_idle(entry, now) {
             of_provider.idle.add(sample);
         }
+        of_provider.resting += u32::from(entry.presence.resting.is_so());
     });
     totals
 }
@@ -132,5 +136,5 @@ fn each(context: &Context, mut with: impl FnMut(&Entry, ProviderKind, &Sample)) 
 
 fn is_idle(entry: &Entry, now: OffsetDateTime) -> bool {
     let activity = &entry.presence.activity;
-    activity.running() == 0 && now - activity.last_used_at() >= IDLE_AFTER
+    entry.is_in_pool() || (activity.running() == 0 && now - activity.last_used_at() >= IDLE_AFTER)
 }

@@ -164,3 +164,21 @@ async fn a_provider_that_changes_is_told_of_counted_and_alerted() {
         "{counts:?}"
     );
 }
+
+/// Whoever waits for an image that is pulled sees that, and how far it is.
+#[tokio::test]
+async fn who_waits_is_told_how_far_it_is() {
+    let installation = Installation::start().await;
+    let handle = installation.handle();
+    let mut events = from_now(&installation);
+    installation.provider.plan(Operation::Create, Fault::Delay(Duration::from_secs(4)));
+    installation.provider.set_progress(Some("1 of 2 layers"));
+    let id = handle.create(NewWorkspace::default(), false).await.unwrap().id;
+    eventually("it is told", || async { handle.progress(id).as_deref() == Some("1 of 2 layers") }).await;
+    installation.provider.set_progress(Some("2 of 2 layers"));
+    let said = until(&mut events, "workspace.progress", "message", "2 of 2 layers").await;
+    assert_eq!(said, ["1 of 2 layers", "2 of 2 layers"]);
+    installation.provider.set_progress(None);
+    until(&mut events, "workspace.state", "to", "ready").await;
+    assert_eq!(handle.progress(id), None);
+}

@@ -47,21 +47,36 @@ fn leading_to(place: Place) -> &'static [Operation] {
         Place::CreateSandboxMade | Place::CreateAgentGreeted | Place::CreateReady => {
             &[Create, CreateUnattended, Restore, Refill]
         }
-        Place::RefillRowWritten => &[Refill],
+        Place::RefillBeforeTheRow | Place::RefillRowWritten => &[Refill],
         Place::ClaimBeforeTheRow
         | Place::ClaimRowWritten
         | Place::ClaimLimitsAdjusted
         | Place::ClaimAgentTold => &[Claim],
-        Place::StopIntentWritten | Place::StopSandboxStopped | Place::StopWritten => &[Stop],
-        Place::ResumeIntentWritten | Place::ResumeSandboxStarted | Place::ResumeWritten => &[Resume],
-        Place::DestroyIntentWritten | Place::DestroySandboxRemoved | Place::DestroyRowRemoved => &[Destroy],
-        Place::SnapshotCopied => &[Snapshot, Fork],
+        Place::StopBeforeTheIntent
+        | Place::StopIntentWritten
+        | Place::StopSandboxStopped
+        | Place::StopWritten => &[Stop],
+        Place::ResumeBeforeTheIntent
+        | Place::ResumeIntentWritten
+        | Place::ResumeSandboxStarted
+        | Place::ResumeWritten => &[Resume],
+        Place::DestroyBeforeTheIntent
+        | Place::DestroyIntentWritten
+        | Place::DestroySandboxRemoved
+        | Place::DestroyRowRemoved => &[Destroy],
+        Place::SnapshotBeforeTheRow | Place::SnapshotCopied => &[Snapshot, Fork],
         Place::SnapshotRowWritten | Place::SnapshotWritten => &[Snapshot],
+        Place::DeletionBeforeTheIntent => &[DeleteSnapshot],
         Place::DeletionIntentWritten | Place::DeletionCopyRemoved => &[DeleteSnapshot, Fork],
         Place::AdoptBefore => &[Adopt],
         // Owners cannot be killed within one process once they all work; real servers are killed there.
         Place::AdoptAllHaveOwners => &[],
     }
+}
+
+fn is_before_the_intent(place: Place) -> bool {
+    use Place::{DestroyBeforeTheIntent, ResumeBeforeTheIntent, StopBeforeTheIntent};
+    matches!(place, DestroyBeforeTheIntent | ResumeBeforeTheIntent | StopBeforeTheIntent)
 }
 
 /// Two workspaces that nothing is done to, one that something is done to, and a snapshot.
@@ -105,7 +120,7 @@ async fn perform(handle: Handle, operation: Operation, before: &Before) {
         Resume => drop(handle.resume(before.subject).await),
         Destroy => drop(handle.destroy(before.subject).await),
         Snapshot => drop(handle.snapshot(before.subject, None, None).await),
-        Fork => drop(handle.fork(before.subject, 1, None).await),
+        Fork => drop(handle.fork(before.subject, 1, None, None).await),
         DeleteSnapshot => drop(handle.delete_snapshot(before.snapshot).await),
         Refill => drop(handle.set_pool_size(1).await),
         Adopt => {}
@@ -188,6 +203,9 @@ async fn end_at(operation: Operation, place: Place) {
     let subject = handle.get(before.subject).await.ok().map(|row| row.status);
     let count = rows(&handle).await.len();
     let (may_be, counts): (&[Option<WorkspaceStatus>], &[usize]) = match operation {
+        // Of what was not written down nobody knows.
+        Destroy | Stop if is_before_the_intent(place) => (&[Some(WorkspaceStatus::Ready)], &[3]),
+        Resume if is_before_the_intent(place) => (&[Some(WorkspaceStatus::Stopped)], &[3]),
         Destroy => (&[None], &[2]),
         Stop => (&[Some(WorkspaceStatus::Stopped)], &[3]),
         Resume => (&[Some(WorkspaceStatus::Ready)], &[3]),

@@ -15,6 +15,7 @@ mod load;
 mod model;
 mod pool;
 mod pool_unable;
+mod resting;
 mod selection;
 mod setup;
 mod snapshots;

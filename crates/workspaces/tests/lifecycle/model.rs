@@ -261,20 +261,23 @@ async fn play(installation: &mut Installation, model: &mut Model, step: Step) ->
                 Some(_) if model.places() < count => Answer::LimitReached,
                 Some(_) => Answer::Done,
             };
-            let answer = match installation.handle().fork(id, count, None).await {
-                Ok(forks) => {
-                    let content = origin.and_then(|origin| origin.content);
-                    for fork in forks {
-                        model.workspaces.insert(fork.id, Some(Modelled { content, ..Modelled::default() }));
+            let answer =
+                match installation.handle().fork(id, count, None, None).await.map(|forked| forked.rows) {
+                    Ok(forks) => {
+                        let content = origin.and_then(|origin| origin.content);
+                        for fork in forks {
+                            model
+                                .workspaces
+                                .insert(fork.id, Some(Modelled { content, ..Modelled::default() }));
+                        }
+                        Answer::Done
                     }
-                    Answer::Done
-                }
-                Err(ForkError::Create(error)) => of_create(&error),
-                Err(ForkError::Snapshot(emergent_workspaces::SnapshotError::Workspace(error))) => {
-                    of_change::<()>(Err(error))
-                }
-                Err(other) => panic!("{other}"),
-            };
+                    Err(ForkError::Create(error)) => of_create(&error),
+                    Err(ForkError::Snapshot(emergent_workspaces::SnapshotError::Workspace(error))) => {
+                        of_change::<()>(Err(error))
+                    }
+                    Err(other) => panic!("{other}"),
+                };
             (answer, expect)
         }
         Step::Attach { which, session: number } => {

@@ -7,7 +7,7 @@ use emergent_provider::fake::{FakeProvider, Fault};
 use emergent_provider::{Health, Operation, WorkspaceProvider};
 use emergent_store::AttemptOutcome;
 use emergent_types::{DeploymentMode, IsolationLevel, ProviderChoice, ProviderKind, StopMode};
-use emergent_workspaces::{CreateError, Miss, NewWorkspace, PoolSpec};
+use emergent_workspaces::{CreateError, LifecycleError, Miss, NewWorkspace, PoolSpec};
 
 use crate::setup::{Installation, eventually};
 
@@ -242,6 +242,38 @@ async fn a_provider_that_is_not_found_loses_nothing() {
     assert_eq!(installation.sh(stopped, "cat file").await, "kept");
     installation.wait_for(running, None).await;
     assert_eq!(providers[1].list().await.unwrap().len(), 1);
+}
+
+/// An administrator who knows better has it forgotten, and nothing is left once the provider is back.
+#[tokio::test]
+async fn what_is_with_a_provider_that_is_gone_for_good_can_be_forgotten() {
+    let providers = [fake(Local), fake(Gvisor)];
+    let mut installation = Installation::start_among(&providers, |_| {}).await;
+    let handle = installation.handle();
+    let [running, stopped, here] =
+        [(); 3].map(|()| async { handle.create(explicit(Gvisor), true).await.unwrap().id });
+    let (running, stopped, here) = (running.await, stopped.await, here.await);
+    handle.stop(stopped, StopMode::Disk).await.unwrap();
+    handle.destroy_forced(here).await.unwrap();
+    assert_eq!(providers[1].list().await.unwrap().len(), 2, "whoever can remove it does");
+    drop(handle);
+    installation.shut_down().await;
+    let others = std::mem::take(&mut installation.others);
+    installation.start_again().await;
+    let handle = installation.handle();
+    for id in [running, stopped] {
+        let refused = handle.destroy(id).await.unwrap_err();
+        assert!(matches!(refused, LifecycleError::ProviderMissing { provider: Gvisor, .. }), "{refused}");
+        assert!(refused.to_string().contains("force=true"), "{refused}");
+        assert_eq!(handle.missing_provider(id).unwrap(), Some(Gvisor));
+        handle.destroy_forced(id).await.unwrap();
+        assert_eq!(installation.status(id).await, None);
+    }
+    drop(handle);
+    installation.shut_down().await;
+    installation.others = others;
+    installation.start_again().await;
+    eventually("orphans go", || async { providers[1].list().await.unwrap().is_empty() }).await;
 }
 
 /// Who gets a member because somebody better is ill is told so, as after a cold create.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use emergent_provider::fake::Fault;
 use emergent_provider::{Operation, WorkspaceProvider};
-use emergent_store::{Environment, SnapshotFilter, SnapshotStatus};
+use emergent_store::{Environment, IdempotencyKey, SnapshotFilter, SnapshotStatus, TokenId, WorkspaceRow};
 use emergent_types::{NetworkMode, ProviderChoice, ProviderKind, SnapshotId, StopMode, WorkspaceStatus};
-use emergent_workspaces::{CreateError, ForkError, NewWorkspace, SnapshotError};
+use emergent_workspaces::{CreateError, Failpoints, ForkError, Handle, NewWorkspace, Place, SnapshotError};
 
 use crate::setup::{Installation, eventually};
 
@@ -154,7 +154,7 @@ async fn forks_are_like_their_origin_and_apart_from_it() {
     };
     let origin = installation.handle().create(new, true).await.unwrap();
     installation.sh(origin.id, "echo one > file").await;
-    let forks = installation.handle().fork(origin.id, 3, None).await.unwrap();
+    let forks = installation.handle().fork(origin.id, 3, None, None).await.unwrap().rows;
     assert_eq!(forks.len(), 3);
     for fork in &forks {
         assert_eq!(installation.sh(fork.id, "cat file; echo $COLOUR").await, "one\ngreen");
@@ -168,7 +168,7 @@ async fn forks_are_like_their_origin_and_apart_from_it() {
 async fn where_one_fork_fails_there_is_none() {
     let installation = Installation::start_with(|options| options.max_concurrent = 3).await;
     let origin = installation.create().await;
-    let failed = installation.handle().fork(origin.id, 3, None).await.unwrap_err();
+    let failed = installation.handle().fork(origin.id, 3, None, None).await.unwrap_err();
     assert!(matches!(failed, ForkError::Create(CreateError::LimitReached { .. })), "{failed}");
     assert_eq!(installation.handle().statuses(), [WorkspaceStatus::Ready]);
     assert_eq!((installation.copies().await, installation.listed_snapshots().await), (0, 0));
@@ -187,4 +187,61 @@ async fn what_is_finished_during_a_comparison_is_kept() {
         tokio::time::sleep(Duration::from_millis(1200)).await;
         installation.handle().get_snapshot(taken).await.unwrap();
     }
+}
+
+fn key(text: &str) -> IdempotencyKey {
+    IdempotencyKey { owner: TokenId::generate(), key: text.to_owned(), fingerprint: [1; 32] }
+}
+
+/// Whether it failed, and whether the server ended half way.
+#[tokio::test]
+async fn a_key_is_given_back_where_nothing_was_made() {
+    let mut installation = Installation::start().await;
+    let id = installation.create().await.id;
+    let key = key("k");
+    let snapshot = |handle: Handle, key: &IdempotencyKey| {
+        let key = Some(key.clone());
+        async move { handle.snapshot_once(id, None, None, key).await }
+    };
+    installation.provider.plan(Operation::Snapshot, Fault::Fail("no"));
+    assert!(snapshot(installation.handle(), &key).await.is_err());
+    let taken = snapshot(installation.handle(), &key).await.unwrap();
+    let again = snapshot(installation.handle(), &key).await.unwrap();
+    assert_eq!((taken.replayed, again.replayed, again.row.id), (false, true, taken.row.id));
+
+    installation.provider.plan(Operation::Restore, Fault::Fail("no"));
+    let fork = |handle: Handle, key: &IdempotencyKey| {
+        let key = Some(key.clone());
+        async move { handle.fork(id, 3, None, key).await }
+    };
+    assert!(fork(installation.handle(), &key).await.is_err());
+    let one_at_once = || fork(installation.handle(), &key);
+    let (one, other) = tokio::join!(one_at_once(), one_at_once());
+    let (one, other) = (one.unwrap(), other.unwrap());
+    let ids = |rows: &[WorkspaceRow]| rows.iter().map(|row| row.id).collect::<Vec<_>>();
+    assert_eq!(ids(&one.rows), ids(&other.rows));
+    assert!(one.replayed != other.replayed);
+    assert_eq!(installation.provider.list().await.unwrap().len(), 4);
+
+    // A fork that was cut off half way is made anew, all of it.
+    let failpoints = Failpoints::holding();
+    installation.shut_down().await;
+    installation.options.failpoints = failpoints.clone();
+    installation.start_again().await;
+    let cut_off = self::key("cut off");
+    failpoints.arm(Place::CreateReady);
+    let handle = installation.handle();
+    let forking = tokio::spawn(fork(handle, &cut_off));
+    failpoints.reached().await;
+    installation.crash_with(&failpoints).await;
+    assert!(!matches!(forking.await, Ok(Ok(_))), "nobody was promised anything");
+    installation.options.failpoints = Failpoints::default();
+    installation.start_again().await;
+    let forks = fork(installation.handle(), &cut_off).await.unwrap();
+    assert_eq!((forks.rows.len(), forks.replayed), (3, false));
+    assert!(fork(installation.handle(), &cut_off).await.unwrap().replayed);
+    eventually("nothing is left of the first", || async {
+        installation.provider.list().await.unwrap().len() == 7
+    })
+    .await;
 }
