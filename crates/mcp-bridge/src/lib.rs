@@ -28,7 +28,7 @@
 //! mailbox. Who is over a bound waits, or, where waiting would make others wait, misses something. The
 //! most memory that answers can take is `max_calls` times `max_line_bytes`.
 //!
-//! [`front`] is the bridge over HTTP. Who starts processes, drains stderr and listens on a port sits
+//! [`front`] is the bridge over HTTP. [`remote`] lets a server that speaks HTTP itself look like a process. Who starts processes, drains stderr and listens on a port sits
 //! on top of this.
 
 mod actor;
@@ -47,6 +47,7 @@ mod json;
 mod link;
 mod mailbox;
 mod options;
+pub mod remote;
 mod rounds;
 mod rules;
 mod session;

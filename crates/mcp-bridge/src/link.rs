@@ -224,7 +224,7 @@ async fn write(
 }
 
 /// A JSON text as one line. Line ends in it can only stand between tokens, where a space says the same.
-fn one_line(text: &str) -> Vec<u8> {
+pub(crate) fn one_line(text: &str) -> Vec<u8> {
     let mut line = Vec::with_capacity(text.len() + 1);
     line.extend_from_slice(text.as_bytes());
     for byte in &mut line {

@@ -25,6 +25,13 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub(crate) struct Counters { $(pub(crate) $name: Counter),* }
 
+        impl Stats {
+            /// Each count with its name.
+            pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
+            }
+        }
+
         impl Counters {
             pub(crate) fn read(&self) -> Stats {
                 Stats { $($name: self.$name.0.load(Ordering::Relaxed)),* }

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::crash::Obituary;
+use crate::listening::{Listening, Streams};
 use crate::logs::{LogStream, Logs};
 use crate::process::{Process, Stdout};
 use crate::registry::{Context, Server};
@@ -23,6 +24,8 @@ use crate::{Options, sandbox};
 
 /// How long a program that is of no use may take to end.
 const USELESS_GRACE: Duration = Duration::from_secs(2);
+/// How long a program may take until its port answers.
+const PORT_LIMIT: Duration = Duration::from_secs(60);
 /// How long a bridge may take to see that its program is over.
 const BRIDGE_LIMIT: Duration = Duration::from_secs(2);
 
@@ -122,11 +125,16 @@ impl Run {
             Ok(process) => process,
             Err(error) => return failed(format!("the program could not be started: {error}"), previous),
         };
-        let io = if row.stdio_bridge { process.io() } else { None };
-        match io {
-            Some(io) => self.bridged(process, io, previous, up).await,
-            None => self.unbridged(process, up).await,
+        if row.stdio_bridge
+            && let Some(io) = process.io()
+        {
+            return self.bridged(process, io, None, previous, up).await;
         }
+        let listening = match Listening::of(&context.workspaces, &row) {
+            Ok(listening) => listening,
+            Err(reason) => return failed(reason, previous),
+        };
+        self.listening(process, listening, previous, up).await
     }
 
     /// When it is told to end, and how long it may take.
@@ -150,20 +158,38 @@ impl Run {
         Outcome { obituary: Obituary::Failed(reason.to_owned()), stderr: Vec::new(), bridge: None }
     }
 
-    /// A program that speaks for itself.
-    async fn unbridged(&mut self, process: Process, up: oneshot::Sender<()>) -> Outcome {
-        let _gone = up.send(());
+    /// A program that speaks HTTP itself: spoken to as soon as its port answers.
+    async fn listening(
+        &mut self,
+        process: Process,
+        listening: Listening,
+        previous: Option<bridge::Ended>,
+        up: oneshot::Sender<()>,
+    ) -> Outcome {
         let obituary = tokio::select! {
-            obituary = process.ended() => obituary,
-            grace = self.wish() => process.end(grace).await,
+            answers = listening.answers(PORT_LIMIT) => match answers {
+                Ok(()) => None,
+                Err(reason) => {
+                    process.end(USELESS_GRACE).await;
+                    Some(Obituary::Failed(reason))
+                }
+            },
+            obituary = process.ended() => Some(obituary),
+            grace = self.wish() => Some(process.end(grace).await),
         };
-        Outcome { obituary, stderr: process.stderr_tail(), bridge: None }
+        if let Some(obituary) = obituary {
+            return Outcome { obituary, stderr: process.stderr_tail(), bridge: previous };
+        }
+        let mut streams = Streams::new(listening);
+        let io = streams.open(Some(&process));
+        self.bridged(process, io, Some(streams), previous, up).await
     }
 
     async fn bridged(
         &mut self,
         process: Process,
         io: bridge::ServerIo,
+        mut streams: Option<Streams>,
         previous: Option<bridge::Ended>,
         up: oneshot::Sender<()>,
     ) -> Outcome {
@@ -186,10 +212,13 @@ impl Run {
                         let _gone = up.send(());
                     }
                 }
-                ended = &mut running => {
-                    let ended = ended.ok();
-                    break (obituary(&process, ended.as_ref()).await, ended);
-                }
+                ended = &mut running => match (ended.ok(), &mut streams) {
+                    // A program may forget its sessions without having ended: it is met anew.
+                    (Some(ended), Some(streams)) if streams.were_lost() && !process.is_over() => {
+                        running = ended.restart(streams.open(Some(&process)));
+                    }
+                    (ended, _) => break (obituary(&process, ended.as_ref()).await, ended),
+                },
                 grace = self.wish() => {
                     let obituary = process.end(grace).await;
                     break (obituary, finished(&handle, running).await);
@@ -298,6 +327,7 @@ mod tests {
             serialize: false,
             stdio_bridge: true,
             port: None,
+            path: None,
             tools_allow: None,
             tools_deny: Vec::new(),
             call_timeout_ms: 30_000,

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use emergent_mcp_bridge::{self as bridge, CallError, Declaration, RawJson, Reply};
 use emergent_types::{ServerHealth, ServerMode};
-use emergent_workspaces::{InUse, ToolError};
 use serde::Deserialize;
 
 use crate::Handle;
@@ -67,30 +66,12 @@ impl Handle {
         self.bridge_of(&self.find_for_call(name_or_id)?)
     }
 
-    /// A connection to the port of a server that speaks HTTP itself. Nothing but this leads there.
-    pub async fn dial(
-        &self,
-        name_or_id: &str,
-    ) -> Result<InUse<emergent_agent_client::TunnelStream>, CallFailure> {
-        let server = self.find_for_call(name_or_id)?;
-        let row = server.row();
-        let port = row.port.filter(|_| !row.stdio_bridge);
-        let port = port.ok_or_else(|| CallFailure::NoPort(server.name.clone()))?;
-        self.check_running(&server)?;
-        let closed = |reason: ToolError| CallFailure::PortClosed { server: server.name.clone(), reason };
-        let call = self.context.workspaces.tool(server.id).await.map_err(closed)?;
-        call.tunnel(port).await.map_err(closed)
-    }
-
     pub(crate) fn find_for_call(&self, name_or_id: &str) -> Result<Arc<Server>, CallFailure> {
         let found = self.context.registry.find(name_or_id);
         found.ok_or_else(|| CallFailure::NotFound(name_or_id.to_owned()))
     }
 
     fn bridge_of(&self, server: &Arc<Server>) -> Result<bridge::Handle, CallFailure> {
-        if !server.row().stdio_bridge {
-            return Err(CallFailure::NotBridged(server.name.clone()));
-        }
         self.check_running(server)?;
         server.bridge().ok_or_else(|| unavailable(server, "its program is being started"))
     }

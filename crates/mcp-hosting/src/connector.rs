@@ -30,9 +30,6 @@ impl Handle {
     pub fn way(&self, name_or_id: &str) -> Result<Way, CallFailure> {
         let server = self.find_for_call(name_or_id)?;
         let row = server.row();
-        if !row.stdio_bridge {
-            return Err(CallFailure::NotBridged(server.name.clone()));
-        }
         let sharing = match row.mode {
             ServerMode::Shared => Sharing::Shared,
             ServerMode::Dedicated => Sharing::Dedicated,

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use crate::attempt::{bridge_options, program};
 use crate::calls::failure;
 use crate::error::CallFailure;
+use crate::listening::{Listening, Streams};
 use crate::process::{Process, Stdout};
 use crate::{Handle, sandbox};
 
@@ -17,7 +18,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long it may take to be usable.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
-/// A process for one client alone, in the sandbox of its server. It ends when this is dropped, and when its
+/// A process for one client alone, in the sandbox of its server; of a server that speaks HTTP itself, a session. It ends when this is dropped, and when its
 /// server is restarted, closed or lost.
 pub struct Dedicated {
     bridge: bridge::Handle,
@@ -49,9 +50,6 @@ impl Handle {
     ) -> Result<Dedicated, CallFailure> {
         let server = self.find_for_call(name_or_id)?;
         let row = server.row();
-        if !row.stdio_bridge {
-            return Err(CallFailure::NotBridged(server.name.clone()));
-        }
         self.check_running(&server)?;
         let options = &self.context.options;
         let too_many =
@@ -61,11 +59,17 @@ impl Handle {
         let call = sandbox::ready(&self.context.workspaces, server.id, options.sandbox_limit)
             .await
             .map_err(|error| broken(error.to_string()))?;
-        let spec = program(&row).map_err(broken)?;
         let mut generation = server.generation.subscribe();
-        let started = Process::start(call, &spec, server.logs.clone(), Stdout::Protocol).await;
-        let mut process = started.map_err(|error| broken(error.to_string()))?;
-        let io = process.io().ok_or_else(|| broken("it has no streams".to_owned()))?;
+        let (io, process) = if row.stdio_bridge {
+            let spec = program(&row).map_err(broken)?;
+            let started = Process::start(call, &spec, server.logs.clone(), Stdout::Protocol).await;
+            let mut process = started.map_err(|error| broken(error.to_string()))?;
+            (process.io().ok_or_else(|| broken("it has no streams".to_owned()))?, Some(process))
+        } else {
+            // The program tells its clients apart itself: each has a session of its own with it.
+            let listening = Listening::of(&self.context.workspaces, &row).map_err(broken)?;
+            (Streams::new(listening).open(None), None)
+        };
         let bridge_options = bridge::Options {
             mode: declaration.map_or(Mode::Shared, Mode::Dedicated),
             // There is no second process for this client.
@@ -81,7 +85,9 @@ impl Handle {
                 _ = stopped => {}
                 _ = generation.changed() => {}
             }
-            process.end(GRACE).await;
+            if let Some(process) = process {
+                process.end(GRACE).await;
+            }
             drop(place);
         });
         let dedicated = Dedicated { bridge, stop: Some(stop), keeper };

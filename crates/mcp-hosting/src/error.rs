@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use emergent_store::StoreError;
 use emergent_types::ServerHealth;
-use emergent_workspaces::{CreateError, LifecycleError, ToolError};
+use emergent_workspaces::{CreateError, LifecycleError};
 
 use crate::registration::Problems;
 
@@ -41,12 +41,6 @@ pub enum CallFailure {
     /// There is no such server.
     #[error("there is no MCP server {0:?}")]
     NotFound(String),
-    /// It does not speak through its standard streams.
-    #[error("MCP server {0:?} speaks HTTP itself and has no bridge")]
-    NotBridged(String),
-    /// It speaks only through its standard streams.
-    #[error("MCP server {0:?} has no port")]
-    NoPort(String),
     /// The method is the bridge's own, or makes sense only for a client that stays.
     #[error("the method {method:?} cannot be called: {reason}")]
     MethodRefused {
@@ -111,13 +105,5 @@ pub enum CallFailure {
         server: String,
         /// How many.
         max: usize,
-    },
-    /// Its port could not be reached.
-    #[error("the port of MCP server {server:?} cannot be reached: {reason}")]
-    PortClosed {
-        /// Which.
-        server: String,
-        /// Why.
-        reason: ToolError,
     },
 }

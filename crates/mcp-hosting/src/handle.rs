@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use emergent_mcp_bridge as bridge;
-use emergent_store::McpServerRow;
+use emergent_store::{IdempotencyKey, McpServerRow};
 use emergent_types::{ServerHealth, WorkspaceId};
-use emergent_workspaces::CreateError;
+use emergent_workspaces::{CreateError, CreatedWorkspace};
 
 use crate::attempt;
 use crate::error::HostingError;
@@ -16,6 +16,19 @@ use crate::registry::{Context, Order, Server};
 use crate::supervisor::Supervisor;
 use crate::update::{Update, needs_restart};
 use crate::view::ServerView;
+
+/// How long a sandbox that is made may be without somebody who looks after its program.
+const ADOPTION: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A server that is registered.
+#[derive(Debug, Clone)]
+pub struct Registered {
+    /// As it is now.
+    pub view: ServerView,
+    /// Whether it was before, by the same request.
+    pub replayed: bool,
+}
 
 /// What the API works with. Cheap to clone.
 #[derive(Clone)]
@@ -27,23 +40,39 @@ impl Handle {
     /// Registers a server, makes its sandbox and starts its program. Answers when it is known whether that
     /// runs, or after a while; a sandbox that cannot be made leaves nothing. Going away does not undo it.
     pub async fn register(&self, registration: Registration) -> Result<ServerView, HostingError> {
+        self.register_once(registration, None).await.map(|registered| registered.view)
+    }
+
+    /// The same under a key: a request that was sent before makes no second server.
+    pub async fn register_once(
+        &self,
+        registration: Registration,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Registered, HostingError> {
         let handle = self.clone();
-        let registering = tokio::spawn(async move { handle.register_to_the_end(registration).await });
+        let registering = tokio::spawn(async move { handle.register_to_the_end(registration, key).await });
         registering.await.unwrap_or(Err(HostingError::ShuttingDown))
     }
 
-    async fn register_to_the_end(&self, registration: Registration) -> Result<ServerView, HostingError> {
+    async fn register_to_the_end(
+        &self,
+        registration: Registration,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Registered, HostingError> {
         self.check_open()?;
         let new = registration.parse()?;
         let max = self.context.options.max_servers;
         if self.context.registry.len() >= max {
             return Err(HostingError::TooMany(max));
         }
-        let created = self.context.workspaces.create(new, true).await;
-        let workspace = created.map_err(|error| match error {
+        let created = self.context.workspaces.create_once(new, true, key).await;
+        let CreatedWorkspace { row: workspace, replayed } = created.map_err(|error| match error {
             CreateError::NameTaken { name } => HostingError::NameTaken(name),
             error => error.into(),
         })?;
+        if replayed {
+            return self.registered_before(workspace.id).await;
+        }
         let kept = self.context.workspaces.store().get_mcp_server(workspace.id).await?;
         let row = kept.ok_or_else(|| HostingError::NotFound(workspace.id.to_string()))?;
         if attempt::program(&row).is_err() {
@@ -52,7 +81,21 @@ impl Handle {
         }
         let server = self.adopt(row);
         server.settled(self.context.options.patience).await;
-        self.view(&server).await
+        Ok(Registered { view: self.view(&server).await?, replayed: false })
+    }
+
+    /// What came of the same request before. Its server is looked after a moment later than it is made.
+    async fn registered_before(&self, id: WorkspaceId) -> Result<Registered, HostingError> {
+        let until = tokio::time::Instant::now() + ADOPTION;
+        let server = loop {
+            match self.context.registry.find(&id.to_string()) {
+                Some(server) => break server,
+                None if tokio::time::Instant::now() < until => tokio::time::sleep(LOOK).await,
+                None => return Err(HostingError::NotFound(id.to_string())),
+            }
+        };
+        server.settled(self.context.options.patience).await;
+        Ok(Registered { view: self.view(&server).await?, replayed: true })
     }
 
     /// Begins to look after a server.

@@ -6,14 +6,14 @@
 //!                   │                                        ▼
 //!                   ├─ call, bridge ──► Bridge ──streams── program ── in a sandbox of `workspaces`
 //!                   ├─ dedicated ─────► a Bridge and a program for one client alone
-//!                   ├─ dial ──────────► the port of a server that speaks HTTP itself
 //!                   └─ logs ──────────► the last lines of stderr
 //! ```
 //!
 //! The happy path: a registration is written down with the row of its sandbox, in one transaction; the
 //! sandbox is made like any workspace, but is nobody's and never expires. Its supervisor starts the program
 //! over the agent's stream, lets a [`Bridge`](emergent_mcp_bridge::Bridge) shake hands with it, and hands the
-//! bridge to whoever calls.
+//! bridge to whoever calls. A program that speaks HTTP itself has a bridge too: [`listening`] reaches its port
+//! over the agent's tunnel, which is the only way there, and makes streams of it.
 //!
 //! The failures: a program that ends is started again, as its restart policy says and as
 //! [`supervision`] decides; its bridge stays, so that clients notice no more than the calls that were open.
@@ -27,6 +27,7 @@ mod crash;
 mod dedicated;
 mod error;
 mod handle;
+mod listening;
 mod logs;
 mod options;
 mod process;
@@ -44,7 +45,7 @@ pub use crash::Crash;
 pub use dedicated::Dedicated;
 pub use emergent_provider::VolumeMount;
 pub use error::{CallFailure, HostingError};
-pub use handle::Handle;
+pub use handle::{Handle, Registered};
 pub use logs::{Follower, LogLine, LogPage, LogStream};
 pub use options::Options;
 pub use registration::{LimitsRequest, Problem, Problems, Registration, VolumeRequest};

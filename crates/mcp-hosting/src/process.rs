@@ -1,5 +1,6 @@
 //! A program in a sandbox: its streams, its stderr, its end.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,20 +66,29 @@ impl Process {
     /// Its streams, for the one bridge it has.
     pub(crate) fn io(&mut self) -> Option<bridge::ServerIo> {
         let (stdin, stdout) = self.streams.take()?;
+        Some(bridge::ServerIo::new(stdin, stdout).with_exit(self.exit()))
+    }
+
+    /// Its end, as its bridge tells it to whoever waits for an answer.
+    pub(crate) fn exit(&self) -> impl Future<Output = bridge::Exit> + Send + use<> {
         let (end, logs, since) = (self.end.clone(), self.logs.clone(), self.since);
-        let exit = async move {
+        async move {
             let status = match ended(end).await {
                 Obituary::Exited(exit) => status(&exit),
                 Obituary::Failed(reason) => reason,
             };
             bridge::Exit { status, stderr_tail: logs.tail(since).join("\n") }
-        };
-        Some(bridge::ServerIo::new(stdin, stdout).with_exit(exit))
+        }
     }
 
     /// Waits for its end.
     pub(crate) async fn ended(&self) -> Obituary {
         ended(self.end.clone()).await
+    }
+
+    /// Whether that has come.
+    pub(crate) fn is_over(&self) -> bool {
+        self.end.borrow().is_some()
     }
 
     /// The last lines it wrote to stderr.

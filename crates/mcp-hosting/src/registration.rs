@@ -15,6 +15,7 @@ const MAX_NAME: usize = 63;
 const MAX_WORDS: usize = 256;
 const MAX_COMMAND_BYTES: usize = 32 * 1024;
 const MAX_IMAGE: usize = 512;
+const MAX_PATH: usize = 512;
 const MAX_TOOLS: usize = 1000;
 const MAX_TOOL_NAME: usize = 256;
 const MAX_VARIABLES: usize = 256;
@@ -55,6 +56,8 @@ pub struct Registration {
     pub call_timeout_ms: Option<u64>,
     /// Where it listens, if it speaks HTTP itself.
     pub port: Option<u64>,
+    /// Where it is spoken to there.
+    pub path: Option<String>,
     /// What its sandbox may use.
     pub limits: LimitsRequest,
     /// Environment variables of its program.
@@ -141,8 +144,8 @@ impl Registration {
             }
             (false, Some(port)) => check.port(port),
         };
-        if !stdio_bridge && mode == ServerMode::Dedicated {
-            check.problem("mode", "only a server with a stdio bridge can be dedicated");
+        if stdio_bridge && self.path.is_some() {
+            check.problem("path", "only a server with stdio_bridge false listens");
         }
         let limits = RequestedLimits {
             cpu: check.parsed::<Cpu>("resource_limits.cpu", self.limits.cpu),
@@ -164,6 +167,7 @@ impl Registration {
             serialize: self.serialize.unwrap_or(false),
             stdio_bridge,
             port,
+            path: self.path.and_then(|path| check.path(path)),
             tools_allow: self.tools_allow.map(|names| check.tools("tools_allow", names)),
             tools_deny: self.tools_deny.map(|names| check.tools("tools_deny", names)).unwrap_or_default(),
             call_timeout_ms: check
@@ -287,6 +291,20 @@ impl Checking {
             self.problem("port", "must be between 1 and 65535");
         }
         port
+    }
+
+    pub(crate) fn path(&mut self, path: String) -> Option<String> {
+        let is_path = path.starts_with('/')
+            && path.len() <= MAX_PATH
+            && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
+            && path.parse::<http::uri::PathAndQuery>().is_ok();
+        if !is_path {
+            self.problem(
+                "path",
+                format!("must begin with / and be the path of a URL, of up to {MAX_PATH} bytes"),
+            );
+        }
+        is_path.then_some(path)
     }
 
     pub(crate) fn environment(&mut self, variables: BTreeMap<String, String>) -> BTreeMap<String, String> {

@@ -22,8 +22,8 @@ pub(crate) enum SandboxError {
     TimedOut(Duration),
 }
 
-/// A call on the sandbox, once it is ready. One that is stopped is resumed; one whose agent is away is waited
-/// for.
+/// A call on the sandbox, once it is ready. One that is stopped is resumed, one that has failed is made anew; one
+/// whose agent is away is waited for.
 pub(crate) async fn ready(
     workspaces: &Handle,
     id: WorkspaceId,
@@ -35,6 +35,7 @@ pub(crate) async fn ready(
 }
 
 async fn until_ready(workspaces: &Handle, id: WorkspaceId) -> Result<ToolCall, SandboxError> {
+    let mut is_remade = false;
     loop {
         let row = workspaces.get(id).await.map_err(SandboxError::NotResumed)?;
         match row.status {
@@ -49,6 +50,15 @@ async fn until_ready(workspaces: &Handle, id: WorkspaceId) -> Result<ToolCall, S
                 Ok(_) | Err(LifecycleError::WrongState { .. }) => continue,
                 Err(error) => return Err(SandboxError::NotResumed(error)),
             },
+            // Once a start: one that cannot be made now may be the next time.
+            WorkspaceStatus::Failed if !std::mem::replace(&mut is_remade, true) => {
+                let reason = row.error.map_or_else(|| "no reason is known".to_owned(), |error| error.message);
+                tracing::warn!(workspace = %id, reason, "the sandbox {id} of an MCP server has failed and is made anew");
+                match workspaces.remake(id).await {
+                    Ok(_) | Err(LifecycleError::WrongState { .. }) => continue,
+                    Err(error) => return Err(SandboxError::Failed(error.to_string())),
+                }
+            }
             WorkspaceStatus::Failed => {
                 let reason = row.error.map_or_else(|| "no reason is known".to_owned(), |error| error.message);
                 return Err(SandboxError::Failed(reason));

@@ -28,6 +28,8 @@ pub struct Update {
     pub call_timeout_ms: Option<u64>,
     /// Where a server listens that speaks HTTP itself.
     pub port: Option<u64>,
+    /// Where such a server is spoken to.
+    pub path: Option<String>,
     /// Every environment variable of the program.
     pub environment: Option<BTreeMap<String, String>>,
 }
@@ -45,9 +47,6 @@ impl Update {
         }
         new.restart_policy = self.restart_policy.unwrap_or(row.restart_policy);
         new.mode = self.mode.unwrap_or(row.mode);
-        if !row.stdio_bridge && new.mode == ServerMode::Dedicated {
-            checking.problem("mode", "only a server with a stdio bridge can be dedicated");
-        }
         new.serialize = self.serialize.unwrap_or(row.serialize);
         if let Some(allow) = self.tools_allow {
             new.tools_allow = allow.map(|names| checking.tools("tools_allow", names));
@@ -64,6 +63,12 @@ impl Update {
                 false => new.port = checking.port(port),
             }
         }
+        if let Some(path) = self.path {
+            match row.stdio_bridge {
+                true => checking.problem("path", "only a server without a stdio bridge listens"),
+                false => new.path = checking.path(path),
+            }
+        }
         if let Some(environment) = self.environment {
             new.environment = Environment::from_iter(checking.environment(environment));
         }
@@ -77,5 +82,7 @@ pub(crate) fn needs_restart(before: &McpServerRow, after: &McpServerRow) -> bool
         || before.mode != after.mode
         || before.serialize != after.serialize
         || before.call_timeout_ms != after.call_timeout_ms
+        || before.port != after.port
+        || before.path != after.path
         || before.environment != after.environment
 }

@@ -13,7 +13,7 @@ use crate::registry::Server;
 /// Where the bridge to a program is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BridgeState {
-    /// There is none: the server speaks HTTP itself, or each client has its own.
+    /// There is none: each client has its own.
     None,
     /// The handshake is going on, or is to come.
     Starting,
@@ -85,7 +85,7 @@ impl ServerView {
 
 fn bridge_state(server: &Server) -> BridgeState {
     let row = server.row();
-    if !row.stdio_bridge || row.mode == emergent_types::ServerMode::Dedicated {
+    if row.mode == emergent_types::ServerMode::Dedicated {
         return BridgeState::None;
     }
     let Some(bridge) = server.bridge() else { return BridgeState::Starting };

@@ -11,7 +11,6 @@ use tokio::sync::watch;
 
 use super::Inner;
 use super::body::{FrontBody, event};
-use super::connector::Principal;
 use super::modern::Place;
 use super::observe::Watched;
 use super::options::FrontOptions;
@@ -44,14 +43,7 @@ enum Step {
 }
 
 impl Exchange {
-    pub(super) fn new(
-        inner: &Inner,
-        principal: &Principal,
-        peer: Peer,
-        message: Message,
-        place: Place,
-    ) -> Self {
-        let watched = Watched::new(inner.options.observer.as_ref(), principal, &message);
+    pub(super) fn new(inner: &Inner, watched: Watched, peer: Peer, message: Message, place: Place) -> Self {
         let peer = Arc::new(peer);
         let request = message.text;
         let (asked, sent, timeout) = (peer.clone(), request.clone(), inner.options.call_timeout);

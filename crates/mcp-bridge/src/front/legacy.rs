@@ -36,7 +36,7 @@ pub(super) async fn post(
     let about = |refusal: Refusal| refusal.about(&message.text);
     let session = session_of(&inner.sessions, &principal, headers).map_err(about)?;
     match &message.kind {
-        Kind::Request { .. } => call(inner, session, message).await,
+        Kind::Request { .. } => call(inner, session, message, headers).await,
         Kind::Notification { .. } | Kind::Response { .. } => {
             take(&session, message).await?;
             Ok(reply::empty(StatusCode::ACCEPTED))
@@ -78,11 +78,16 @@ pub(super) async fn batch(
     for answer in answers {
         log.push(answer, None);
     }
+    let watch = |message: Message| {
+        let watched = Watched::new(inner.options.observer.as_ref(), &session.principal, &message, headers);
+        (message, watched)
+    };
+    let calls: Vec<_> = calls.into_iter().map(watch).collect();
     let (shared, of_calls, written) = (inner.clone(), session.clone(), log.clone());
     tokio::spawn(async move {
         let (inner, session, log) = (&shared, &of_calls, &written);
-        let calls = calls.into_iter().map(|message| async move {
-            if let Some(answer) = run(inner, session, log, message).await {
+        let calls = calls.into_iter().map(|(message, watched)| async move {
+            if let Some(answer) = run(inner, session, log, message, watched).await {
                 log.push(answer, None);
             }
         });
@@ -206,13 +211,15 @@ async fn call(
     inner: &Arc<Inner>,
     session: Arc<ClientSession>,
     message: Message,
+    headers: &HeaderMap,
 ) -> Result<Response<FrontBody>, Refusal> {
     let log = session.open_stream();
     let log = log.ok_or_else(|| Refusal::too_many("open requests").about(&message.text))?;
+    let watched = Watched::new(inner.options.observer.as_ref(), &session.principal, &message, headers);
     let (shared, of_call, written) = (inner.clone(), session.clone(), log.clone());
     // A task of its own, because a lost connection does not cancel.
     tokio::spawn(async move {
-        let answer = run(&shared, &of_call, &written, message).await;
+        let answer = run(&shared, &of_call, &written, message, watched).await;
         written.finish(answer);
         of_call.close_stream(&written);
     });
@@ -231,8 +238,13 @@ async fn call(
 }
 
 /// Makes a call whose messages go to a stream, and gives back its answer.
-async fn run(inner: &Inner, session: &ClientSession, log: &EventLog, message: Message) -> Option<RawJson> {
-    let mut watched = Watched::new(inner.options.observer.as_ref(), &session.principal, &message);
+async fn run(
+    inner: &Inner,
+    session: &ClientSession,
+    log: &EventLog,
+    message: Message,
+    mut watched: Watched,
+) -> Option<RawJson> {
     if let Kind::Request { id, method, .. } = &message.kind
         && method == "initialize"
     {

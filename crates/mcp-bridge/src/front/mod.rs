@@ -35,6 +35,7 @@ mod error;
 mod exchange;
 mod gate;
 mod legacy;
+pub(crate) mod marked;
 mod merge;
 mod modern;
 mod observe;

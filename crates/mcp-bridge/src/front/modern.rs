@@ -11,6 +11,7 @@ use super::body::FrontBody;
 use super::connector::Principal;
 use super::error::Refusal;
 use super::exchange::Exchange;
+use super::observe::Watched;
 use super::peer::Source;
 use super::{gate, params, reply};
 use crate::era::{CAPABILITIES_KEY, MODERN, named_version};
@@ -43,7 +44,8 @@ pub(super) async fn post(
         params::check(inner, &principal, &message, headers).await.map_err(about)?;
     }
     let peer = Source::request(inner, &principal).await.map_err(about)?;
-    let exchange = Exchange::new(inner, &principal, peer, message, place);
+    let watched = Watched::new(inner.options.observer.as_ref(), &principal, &message, headers);
+    let exchange = Exchange::new(inner, watched, peer, message, place);
     if method == "subscriptions/listen" {
         return Ok(exchange.stream(&inner.options));
     }

@@ -1,11 +1,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{HeaderMap, HeaderName};
 use tokio::time::Instant;
 
 use super::connector::Principal;
 use crate::error::CallError;
 use crate::json::{Kind, Message, Outcome, RawJson, pick, text_of};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// How a call of a tool ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub struct CallReport {
     pub principal: Principal,
     /// The tool, by the name it was called by.
     pub tool: String,
+    /// What the request named itself in `X-Request-Id`.
+    pub request_id: Option<String>,
     /// How it ended.
     pub outcome: CallOutcome,
     /// How long it took.
@@ -48,6 +53,7 @@ struct Open {
     observer: Arc<dyn Observer>,
     principal: Principal,
     tool: String,
+    request_id: Option<String>,
     start: Instant,
 }
 
@@ -56,12 +62,14 @@ impl Watched {
         observer: Option<&Arc<dyn Observer>>,
         principal: &Principal,
         message: &Message,
+        headers: &HeaderMap,
     ) -> Self {
         let is_call = matches!(&message.kind, Kind::Request { method, .. } if method == "tools/call");
         Self(observer.filter(|_| is_call).map(|observer| Open {
             observer: observer.clone(),
             principal: principal.clone(),
             tool: message.param("name").and_then(text_of).unwrap_or_default(),
+            request_id: headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).map(str::to_owned),
             start: Instant::now(),
         }))
     }
@@ -76,8 +84,8 @@ impl Watched {
     }
 
     fn report(&mut self, outcome: CallOutcome) {
-        if let Some(Open { observer, principal, tool, start }) = self.0.take() {
-            observer.called(CallReport { principal, tool, outcome, duration: start.elapsed() });
+        if let Some(Open { observer, principal, tool, request_id, start }) = self.0.take() {
+            observer.called(CallReport { principal, tool, request_id, outcome, duration: start.elapsed() });
         }
     }
 }

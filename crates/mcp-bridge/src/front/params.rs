@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderMap;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::Inner;
 use super::connector::Principal;
 use super::error::Refusal;
+use super::marked::{Marked, marked_by};
 use super::modern::decoded;
 use super::peer::Source;
 use crate::handshake::request;
@@ -35,14 +36,6 @@ pub(super) struct Schemas(Mutex<HashMap<Option<Principal>, Known>>);
 struct Known {
     at: Instant,
     tools: Arc<HashMap<String, Vec<Marked>>>,
-}
-
-/// An argument that a header repeats.
-#[derive(Debug, PartialEq, Eq)]
-struct Marked {
-    /// The way to it through objects.
-    path: Vec<String>,
-    header: HeaderName,
 }
 
 /// Checks the headers of a call against its arguments.
@@ -91,9 +84,7 @@ async fn list(inner: &Inner, principal: &Principal) -> Option<HashMap<String, Ve
         let answer: Value = serde_json::from_str(answer.as_str()).ok()?;
         for tool in answer["result"]["tools"].as_array()? {
             if let Some(name) = tool["name"].as_str() {
-                let mut marked = Vec::new();
-                find(&tool["inputSchema"], &mut Vec::new(), &mut marked);
-                tools.insert(name.to_owned(), marked);
+                tools.insert(name.to_owned(), marked_by(&tool["inputSchema"]));
             }
         }
         cursor = answer["result"]["nextCursor"].as_str().map(str::to_owned);
@@ -102,20 +93,6 @@ async fn list(inner: &Inner, principal: &Principal) -> Option<HashMap<String, Ve
         }
     }
     Some(tools)
-}
-
-/// Finds what a schema marks. Only objects in objects count.
-fn find(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Marked>) {
-    let Some(properties) = schema["properties"].as_object() else { return };
-    for (name, property) in properties {
-        path.push(name.clone());
-        let header = property["x-mcp-header"].as_str().map(|name| format!("mcp-param-{name}"));
-        if let Some(header) = header.and_then(|header| HeaderName::try_from(header).ok()) {
-            found.push(Marked { path: path.clone(), header });
-        }
-        find(property, path, found);
-        path.pop();
-    }
 }
 
 fn compare(marked: &[Marked], arguments: &Value, headers: &HeaderMap) -> Result<(), Refusal> {
@@ -146,7 +123,7 @@ fn compare(marked: &[Marked], arguments: &Value, headers: &HeaderMap) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use http::{HeaderName, HeaderValue};
     use serde_json::json;
 
     use super::*;
@@ -158,8 +135,7 @@ mod tests {
             "deep": {"type": "object", "properties": {"n": {"type": "integer", "x-mcp-header": "N"}}},
             "list": {"type": "array", "items": {"properties": {"x": {"x-mcp-header": "X"}}}},
         }});
-        let mut marked = Vec::new();
-        find(&schema, &mut Vec::new(), &mut marked);
+        let marked = marked_by(&schema);
         assert_eq!(marked.len(), 2);
         let check = |arguments: Value, headers: &[(&'static str, &'static str)]| {
             let headers = headers.iter();

@@ -11,6 +11,7 @@ mod ids;
 mod lines;
 mod modes;
 mod pressure;
+mod remote;
 mod routing;
 mod support;
 mod turns;

@@ -37,7 +37,7 @@ fn every_wrong_field_is_named() {
         provider: Some("moon".to_owned()),
         stdio_bridge: Some(false),
         restart_policy: Some("sometimes".to_owned()),
-        mode: Some("dedicated".to_owned()),
+        mode: Some("lonely".to_owned()),
         tools_deny: Some(vec![String::new()]),
         call_timeout_ms: Some(0),
         limits: LimitsRequest { cpu: Some("many".to_owned()), memory: Some("-1".to_owned()), disk: None },
@@ -96,6 +96,14 @@ fn a_server_that_speaks_http_needs_its_port() {
     assert_eq!(fields(http(Some(65536))), ["port"]);
     assert!(fields(http(Some(8080))).is_empty());
     assert_eq!(fields(Registration { port: Some(8080), ..named("stdio") }), ["port"]);
+    let at = |path: &str| Registration { path: Some(path.to_owned()), ..http(Some(8080)) };
+    for good in ["/", "/mcp", "/a/b?key=1"] {
+        assert!(fields(at(good)).is_empty(), "{good}");
+    }
+    for bad in ["", "mcp", "http://x/mcp", "/a b", "/a#b", "/\r\n", &format!("/{}", "x".repeat(512))] {
+        assert_eq!(fields(at(bad)), ["path"], "{bad}");
+    }
+    assert_eq!(fields(Registration { path: Some("/mcp".to_owned()), ..named("stdio") }), ["path"]);
 }
 
 #[test]

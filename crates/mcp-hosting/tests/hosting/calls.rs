@@ -105,24 +105,3 @@ async fn a_dedicated_server_has_a_process_for_each_client() {
     let ended = phase.wait_for(|phase| matches!(phase, emergent_mcp_bridge::Phase::Ended { .. }));
     assert!(tokio::time::timeout(Duration::from_secs(10), ended).await.is_ok());
 }
-
-#[tokio::test]
-async fn a_server_that_speaks_http_is_dialed() {
-    let installation = Installation::start().await;
-    let registration = Registration {
-        stdio_bridge: Some(false),
-        port: Some(9),
-        command: Some(vec![
-            "/bin/sh".to_owned(),
-            "-c".to_owned(),
-            "echo listening; exec sleep 1000".to_owned(),
-        ]),
-        ..server("http", "")
-    };
-    installation.servers().register(registration).await.unwrap();
-    assert!(matches!(installation.tool("http", "pid").await, Err(CallFailure::NotBridged(_))));
-    assert!(matches!(installation.servers().dial("http").await, Err(CallFailure::PortClosed { .. })));
-    let mut log = installation.servers().follow_logs("http", Some(0)).unwrap();
-    let page = log.next().await.unwrap();
-    assert!(!page.lines.is_empty());
-}

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use emergent_mcp_hosting::{BridgeState, HostingError, LogStream, Options, Registration, Update};
-use emergent_types::{ContainerType, Lifecycle, ResourceLimits, ServerHealth, WorkspaceStatus};
+use emergent_provider::WorkspaceProvider as _;
+use emergent_store::{IdempotencyKey, TokenId};
+use emergent_types::{ContainerType, Lifecycle, ResourceLimits, ServerHealth, WorkspaceId, WorkspaceStatus};
 
 use crate::setup::{Installation, eventually, is_alive, server};
 
@@ -29,6 +31,19 @@ async fn a_registered_server_runs_and_never_expires() {
 }
 
 #[tokio::test]
+async fn a_sandbox_that_is_lost_for_good_is_made_anew() {
+    let installation = Installation::start().await;
+    let view = installation.servers().register(server("shell", "")).await.unwrap();
+    assert_eq!(installation.tool("shell", "count").await.unwrap(), "1");
+    installation.provider.destroy(view.server.id).await.unwrap();
+    // Whoever looks after it finds nothing to resume, and the next start of the program makes another.
+    assert_eq!(installation.tool_soon("shell", "count").await, "1", "its disk is a new one");
+    let row = installation.workspaces().get(view.server.id).await.unwrap();
+    assert_eq!((row.status, row.error), (WorkspaceStatus::Ready, None));
+    assert!(installation.workspaces().remake(WorkspaceId::generate()).await.is_err());
+}
+
+#[tokio::test]
 async fn a_name_is_given_once_and_free_after_a_deletion() {
     let installation = Installation::start().await;
     let servers = installation.servers();
@@ -41,6 +56,23 @@ async fn a_name_is_given_once_and_free_after_a_deletion() {
     assert!(matches!(servers.get("shell").await, Err(HostingError::NotFound(_))));
     assert!(servers.list().await.is_empty());
     servers.register(server("shell", "")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_registration_that_is_sent_twice_under_a_key_is_one() {
+    let installation = Installation::start().await;
+    let servers = installation.servers();
+    let owner = TokenId::generate();
+    let key =
+        |fingerprint| Some(IdempotencyKey { owner, key: "once".to_owned(), fingerprint: [fingerprint; 32] });
+    let made = servers.register_once(server("shell", ""), key(1)).await.unwrap();
+    let replayed = servers.register_once(server("shell", ""), key(1)).await.unwrap();
+    assert_eq!((made.replayed, replayed.replayed), (false, true));
+    assert_eq!(made.view.server.id, replayed.view.server.id);
+    assert_eq!(servers.list().await.len(), 1);
+    let refused = servers.register_once(server("other", ""), key(2)).await;
+    assert!(matches!(refused, Err(HostingError::Create(_))), "{:?}", refused.map(|made| made.replayed));
+    assert_eq!(servers.list().await.len(), 1);
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod calls;
+mod http;
+mod http_program;
 mod lifecycle;
 mod setup;
 mod supervising;
