@@ -35,6 +35,13 @@ impl RequestId {
         let id = extensions.get::<Self>().and_then(|id| id.0.to_str().ok());
         id.unwrap_or("unknown").to_owned()
     }
+
+    /// Names a request in its headers as among its extensions, for who sees nothing but those.
+    pub(crate) fn name<B>(request: &mut axum::http::Request<B>) {
+        if let Some(Self(id)) = request.extensions().get().cloned() {
+            request.headers_mut().insert(REQUEST_ID, id);
+        }
+    }
 }
 
 /// Gives the request an id, which the answer and every log line on the way carry, and logs one

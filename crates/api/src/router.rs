@@ -1,9 +1,9 @@
 //! Every path, with the function that serves it.
 
-use axum::Router;
 use axum::http::header;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -52,6 +52,7 @@ fn all() -> OpenApiRouter<ApiState> {
         .routes(routes!(workspaces::glob::glob))
         .routes(routes!(workspaces::grep::grep))
         .routes(routes!(workspaces::git::git))
+        .routes(routes!(workspaces::mcp::send::send))
         .routes(routes!(workspaces::terminal::terminal))
         .routes(routes!(workspaces::tunnel::tunnel))
         .routes(routes!(workspaces::watch::watch))
@@ -82,6 +83,7 @@ pub(crate) fn router(state: ApiState) -> Router {
         .layer(from_fn_with_state(state.clone(), hosts::require_known_host))
         .layer(map_response(never_cached))
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(Extension(workspaces::mcp::Toolbox::new(&state)))
         .layer(from_fn(observe::observe))
         .with_state(state)
 }

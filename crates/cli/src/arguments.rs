@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::events::Follow;
 use crate::image::ImageCommand;
 use crate::mcp::McpCommand;
+use crate::mcp_stdio::McpStdio;
 use crate::snapshot::SnapshotCommand;
 use crate::token::TokenCommand;
 use crate::warm_pool::WarmPoolArguments;
@@ -85,6 +86,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: McpCommand,
     },
+    /// Serve the tools of a workspace over standard input and output, for an MCP client that starts programs
+    McpStdio(McpStdio),
     /// Show the sandboxes that are made ahead of time, or change how many there are
     WarmPool(WarmPoolArguments),
     /// Make the image that workspaces start from

@@ -13,6 +13,7 @@ mod events;
 mod exit;
 mod image;
 mod mcp;
+mod mcp_stdio;
 mod named_value;
 mod output;
 mod private_file;
@@ -59,6 +60,7 @@ fn run(arguments: Arguments, output: Output) -> Result<ExitCode, Failure> {
         Command::Workspace { command } => workspace::run(&common, command, output),
         Command::Token { command } => token::run(&common, command, output),
         Command::Mcp { command } => mcp::run(&common, command, output),
+        Command::McpStdio(arguments) => arguments.run(&common),
         Command::Snapshot { command } => snapshot::run(&common, command, output),
         Command::WarmPool(arguments) => warm_pool::run(&common, &arguments, output),
         Command::Image { command } => image::run(command, &common, output),

@@ -36,10 +36,11 @@ pub(crate) fn run(
 fn shown(pools: &WarmPool) -> String {
     let row = |pool: &Pool| {
         let trouble = pool.trouble.clone().unwrap_or_default();
-        let numbers = [pool.size, pool.ready, pool.creating].map(|number| number.to_string());
+        let numbers = [pool.size, pool.ready, pool.resting, pool.creating].map(|number| number.to_string());
         [vec![pool.name.clone()], numbers.to_vec(), vec![trouble]].concat()
     };
     let misses: Vec<_> = pools.misses.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
-    let members = table(&["POOL", "SIZE", "READY", "CREATING", "TROUBLE"], pools.pools.iter().map(row));
+    let members =
+        table(&["POOL", "SIZE", "READY", "RESTING", "CREATING", "TROUBLE"], pools.pools.iter().map(row));
     format!("{members}\nhits {}, misses: {}", pools.hits, misses.join(", "))
 }

@@ -25,6 +25,7 @@ mod files;
 mod follow;
 mod git;
 mod mcp;
+mod mcp_messages;
 mod metrics;
 mod processes;
 mod requests;
@@ -52,6 +53,7 @@ pub use mcp::{
     DeletedMcpServer, McpAnswer, McpBridge, McpCrash, McpLog, McpLogLine, McpLogStream, McpServer,
     McpServerList, McpVolume, RegisterMcpServer, RequestedVolume,
 };
+pub use mcp_messages::McpPieces;
 pub use metrics::{CpuMetrics, MetricsSample, SpaceMetrics, WorkspaceMetrics};
 pub use processes::{OutputPage, OutputStream, Process, ProcessList, ProcessWithOutput, SignalledProcess};
 pub use requests::{

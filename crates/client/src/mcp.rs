@@ -44,6 +44,9 @@ pub struct RegisterMcpServer {
     /// Where it listens, if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// Where it is spoken to there; `/mcp` where not said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// What happens when its program ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart_policy: Option<RestartPolicy>,
@@ -107,6 +110,9 @@ pub struct McpServer {
     pub stdio_bridge: bool,
     /// Where it listens, if it does not.
     pub port: Option<u16>,
+    /// Where it is spoken to there; `None` is `/mcp`.
+    #[serde(default)]
+    pub path: Option<String>,
     /// Who shares its program.
     pub mode: ServerMode,
     /// Whether it gets one call at a time.

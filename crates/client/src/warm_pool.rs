@@ -17,6 +17,9 @@ pub struct WarmPool {
     pub size: u32,
     /// How many can be had now.
     pub ready: u32,
+    /// How many of those stand still until somebody has them.
+    #[serde(default)]
+    pub resting: u32,
     /// How many are being made.
     pub creating: u32,
     /// Creates that were served by one.
@@ -38,6 +41,9 @@ pub struct Pool {
     pub size: u32,
     /// How many can be had now.
     pub ready: u32,
+    /// How many of those stand still until somebody has them.
+    #[serde(default)]
+    pub resting: u32,
     /// How many are being made.
     pub creating: u32,
     /// Why it could not be filled.

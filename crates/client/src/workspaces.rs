@@ -19,6 +19,9 @@ pub struct Workspace {
     pub id: WorkspaceId,
     /// Where it is in its life.
     pub status: WorkspaceStatus,
+    /// How far its sandbox is, while it is being made and that takes long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
     /// What it is.
     pub container_type: ContainerType,
     /// Who runs it.
@@ -129,6 +132,9 @@ pub struct DestroyedWorkspace {
     /// The snapshot that was taken first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_id: Option<SnapshotId>,
+    /// What is left of it, where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 /// The providers of an installation.
@@ -205,6 +211,11 @@ impl Client {
     /// Removes a workspace with everything in it.
     pub async fn destroy(&self, id: WorkspaceId) -> Result<DestroyedWorkspace, ClientError> {
         self.delete(&format!("{WORKSPACES}/{id}"), &NO_QUERY).await
+    }
+
+    /// The same, also where the server does not have its provider any more.
+    pub async fn destroy_forced(&self, id: WorkspaceId) -> Result<DestroyedWorkspace, ClientError> {
+        self.delete(&format!("{WORKSPACES}/{id}"), &[("force", "true")]).await
     }
 
     /// Copies the files of a workspace, and removes it when that is done.

@@ -40,6 +40,8 @@ pub struct TestServerOptions {
     pub unprivileged: bool,
     /// Where its data folder is made; `None` is where temporary folders are.
     pub within: Option<PathBuf>,
+    /// Listen where it did before when it is started again, for clients that come back by themselves.
+    pub same_address: bool,
 }
 
 impl TestServerOptions {
@@ -238,7 +240,10 @@ impl TestServer {
         if self.options.unprivileged {
             command.uid(NOBODY).gid(NOBODY);
         }
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(self.data_dir());
+        let before = self.url.strip_prefix("http://").filter(|_| self.options.same_address);
+        command
+            .args(["serve", "--listen", before.unwrap_or("127.0.0.1:0"), "--data-dir"])
+            .arg(self.data_dir());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         // A child of the standard library's: it must be possible to wait for it on whichever
         // thread a failed test drops it.

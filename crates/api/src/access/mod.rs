@@ -36,6 +36,9 @@ pub(crate) enum Access {
         /// The name that must be on a session's list. Most often the same.
         needs: &'static str,
     },
+    /// Tools of the workspace that the path names, by another way: whoever may see it. Which of them may be listed
+    /// and called, each tool's own row says.
+    Tools,
     /// A look at hosted MCP servers: every kind. Lists show those that the token may use, and a path names one
     /// of them: `admin` and `read_only` may see all, the others those that they were granted.
     ReadMcp,
@@ -56,14 +59,14 @@ impl Access {
             Self::Watch => matches!(kind, Admin | ReadOnly),
             Self::Administer | Self::ManageMcp => kind == Admin,
             Self::Make | Self::ManageWorkspace => matches!(kind, Admin | User | E2b),
-            Self::ReadWorkspace | Self::ReadMcp => true,
+            Self::ReadWorkspace | Self::Tools | Self::ReadMcp => true,
             Self::Tool { .. } | Self::CallMcp => matches!(kind, Admin | User | E2b | Session),
         }
     }
 
     /// Whether the path names a workspace that the caller must be allowed to use.
     pub(crate) fn is_about_a_workspace(self) -> bool {
-        matches!(self, Self::ReadWorkspace | Self::ManageWorkspace | Self::Tool { .. })
+        matches!(self, Self::ReadWorkspace | Self::ManageWorkspace | Self::Tools | Self::Tool { .. })
     }
 }
 

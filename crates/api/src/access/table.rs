@@ -1,7 +1,8 @@
 //! The table. Adding a row is a decision about who may do it.
 
 use super::Access::{
-    self, Administer, CallMcp, Make, ManageMcp, ManageWorkspace, Public, Read, ReadMcp, ReadWorkspace, Watch,
+    self, Administer, CallMcp, Make, ManageMcp, ManageWorkspace, Public, Read, ReadMcp, ReadWorkspace, Tools,
+    Watch,
 };
 use super::Rule;
 
@@ -64,6 +65,8 @@ pub(crate) const TABLE: &[Rule] = &[
     ("POST", "/api/v1/agent/workspaces/{id}/glob", tool("glob")),
     ("POST", "/api/v1/agent/workspaces/{id}/grep", tool("grep")),
     ("POST", "/api/v1/agent/workspaces/{id}/git", tool("git")),
+    // Which tools a client of this may list and call is decided tool by tool, by the rows above.
+    ("POST", "/api/v1/agent/workspaces/{id}/mcp", Tools),
     ("GET", "/api/v1/agent/workspaces/{id}/files", part_of("read", "download")),
     ("PUT", "/api/v1/agent/workspaces/{id}/files", part_of("write", "upload")),
     ("GET", "/api/v1/agent/workspaces/{id}/watch", part_of("read", "watch")),

@@ -7,7 +7,7 @@ mod credentials;
 mod directory;
 mod token;
 
-pub(crate) use admit::{AdmittedTool, admit};
+pub(crate) use admit::{AdmittedTool, admit, admit_known};
 pub(crate) use caller::Caller;
 pub(crate) use directory::TokenDirectory;
 pub use token::{BearerToken, NoRandomness};

@@ -59,6 +59,9 @@ impl From<LifecycleError> for ApiError {
                 Self::new(ErrorCode::WorkspaceAttached, message).detail("session_id", holder.to_string())
             }
             LifecycleError::LimitReached { active, max } => limit_reached(message, active, max),
+            LifecycleError::ProviderMissing { provider, .. } => {
+                Self::new(ErrorCode::ProviderFailed, message).detail("provider", provider.as_str())
+            }
             LifecycleError::Provider { .. } => Self::new(ErrorCode::ProviderFailed, message),
             LifecycleError::ShuttingDown => shutting_down(),
             LifecycleError::Store { reason, retryable } => store_failed(reason, retryable),
@@ -100,9 +103,6 @@ impl From<CallFailure> for ApiError {
         let message = error.to_string();
         match error {
             CallFailure::NotFound(asked) => Self::mcp_server_not_found(&asked),
-            CallFailure::NotBridged(_) | CallFailure::NoPort(_) => {
-                Self::new(ErrorCode::NotSupported, message)
-            }
             CallFailure::MethodRefused { .. } => {
                 Self::new(ErrorCode::InvalidRequest, message).detail("field", "method")
             }
@@ -126,7 +126,6 @@ impl From<CallFailure> for ApiError {
             }
             CallFailure::Unusable { .. } => Self::new(ErrorCode::McpAnswerUnusable, message),
             CallFailure::TooManyProcesses { .. } => Self::new(ErrorCode::TooMany, message),
-            CallFailure::PortClosed { reason, .. } => reason.into(),
         }
     }
 }
@@ -142,6 +141,9 @@ impl From<SnapshotError> for ApiError {
                 .detail("max", max)
                 .detail("hint", "delete a snapshot that is not needed")
                 .retry_after(RETRY_LIMIT_SECONDS),
+            SnapshotError::KeyKnown { id, .. } | SnapshotError::KeyConflict { id, .. } => {
+                Self::new(ErrorCode::IdempotencyConflict, message).detail("snapshot_id", id.to_string())
+            }
             SnapshotError::NotRemoved { .. } => Self::new(ErrorCode::ProviderFailed, message),
             SnapshotError::Workspace(error) => error.into(),
         }

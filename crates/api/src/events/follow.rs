@@ -49,7 +49,8 @@ documented_errors!(Errors: PRIVATE, QUERY, &[FeatureDisabled]);
 ///
 /// Events, each with an `id` that grows and JSON as its data, in which there are always `id`, `type` and
 /// `at`: `workspace.state` (`workspace_id`, `from`, `to`, `provider`, `reason`; at the end `to` is
-/// `destroyed`), `workspace.warning` (`workspace_id`, `message`), `provider.state` (`name`, `from`,
+/// `destroyed`), `workspace.warning` and
+/// `workspace.progress` (`workspace_id`, `message`), `provider.state` (`name`, `from`,
 /// `status`, `reason`), `alert.raised` and `alert.cleared` (`alert_id`, `kind`, `severity`, `message`, `value`,
 /// `threshold`), `mcp_server.health` (`workspace_id`, `name`, `health`, `restart_count`) and `mcp_server.crashed`
 /// (also `reason`, `exit_code`, `signal`, `stderr`). New types may come.

@@ -40,6 +40,12 @@ pub(crate) struct FingerprintedBody<T> {
 /// A JSON body that may be missing altogether.
 pub(crate) struct OptionalJsonBody<T>(pub(crate) T);
 
+/// The same, with what tells the request from another one: the body, and what it is asked of.
+pub(crate) struct OptionalFingerprintedBody<T> {
+    pub(crate) value: T,
+    pub(crate) fingerprint: [u8; 32],
+}
+
 impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
 
@@ -77,6 +83,25 @@ impl<S: Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalJsonBody
         }
         require_json(&parts.headers)?;
         from_json(&bytes).map(Self)
+    }
+}
+
+impl<S: Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalFingerprintedBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        let (bytes, _memory) = read(&parts, body, MAX_SMALL_BODY_BYTES).await?;
+        let (value, canonical) = match bytes.is_empty() {
+            // Nothing said is nothing said, however that is written.
+            true => (T::default(), serde_json::json!({})),
+            false => {
+                require_json(&parts.headers)?;
+                (from_json(&bytes)?, from_json(&bytes)?)
+            }
+        };
+        let fingerprint = Sha256::digest(format!("{}\n{canonical}", parts.uri.path())).into();
+        Ok(Self { value, fingerprint })
     }
 }
 

@@ -16,7 +16,9 @@ pub(crate) use accept::Accepted;
 pub(crate) use feature::Workspaces;
 pub(crate) use headers::IdempotencyHeader;
 pub(crate) use ids::{PortPath, ProcessPath, SnapshotPath, TokenPath, WorkspacePath};
-pub(crate) use json_body::{FingerprintedBody, JsonBody, OptionalJsonBody, read as read_body};
+pub(crate) use json_body::{
+    FingerprintedBody, JsonBody, OptionalFingerprintedBody, OptionalJsonBody, read as read_body,
+};
 pub(crate) use mcp::{Granted, McpServers};
 pub(crate) use object::Object;
 pub(crate) use query::Query;

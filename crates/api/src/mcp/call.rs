@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::audit::{Operation, Summary};
 use crate::errors::ErrorCode::{
     FeatureDisabled, McpAnswerUnusable, McpServerEnded, McpServerNotFound, McpServerUnavailable,
-    McpToolNotAllowed, NotSupported, Timeout, TooMany,
+    McpToolNotAllowed, Timeout, TooMany,
 };
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, documented_errors};
 use crate::extract::{Granted, JsonBody};
@@ -51,8 +51,8 @@ struct NamedTool {
 }
 
 documented_errors!(Errors: PRIVATE, JSON_BODY, &[
-    FeatureDisabled, McpServerNotFound, McpToolNotAllowed, NotSupported, McpServerUnavailable,
-    McpServerEnded, McpAnswerUnusable, Timeout, TooMany,
+    FeatureDisabled, McpServerNotFound, McpToolNotAllowed, McpServerUnavailable, McpServerEnded,
+    McpAnswerUnusable, Timeout, TooMany,
 ]);
 
 /// Sends one request to a server over its bridge, and waits for the answer.

@@ -14,21 +14,21 @@ use utoipa::openapi::{ContentBuilder, ObjectBuilder, RefOr, ResponseBuilder};
 use super::fronts::principal;
 use super::whole_request::WholeRequest;
 use crate::auth::Caller;
-use crate::errors::ErrorCode::{FeatureDisabled, McpServerNotFound, NotSupported};
+use crate::errors::ErrorCode::{FeatureDisabled, McpServerNotFound};
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, to_responses};
 use crate::extract::Granted;
+use crate::observe::RequestId;
 use crate::state::ApiState;
 
 /// What a front itself answers that is no success.
 const REFUSALS: [u16; 9] = [400, 404, 405, 406, 413, 415, 429, 500, 503];
 
 /// The answers that are no success.
-pub(super) struct Errors;
+pub(crate) struct Errors;
 
 impl IntoResponses for Errors {
     fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
-        let mut responses =
-            to_responses(&[PRIVATE, JSON_BODY, &[FeatureDisabled, McpServerNotFound, NotSupported]]);
+        let mut responses = to_responses(&[PRIVATE, JSON_BODY, &[FeatureDisabled, McpServerNotFound]]);
         for status in REFUSALS {
             let refusal = ResponseBuilder::new()
                 .description(
@@ -118,8 +118,10 @@ pub(super) async fn serve(
     state: &ApiState,
     front: Front,
     caller: &Caller,
-    WholeRequest(request, memory): WholeRequest,
+    WholeRequest(mut request, memory): WholeRequest,
 ) -> Result<Response, ApiError> {
+    // Whatever the client named it: what is written down of a call has the same id as the answer.
+    RequestId::name(&mut request);
     let response = front.serve(principal(caller), request).await;
     drop(memory);
     let closing = state.sockets().closing();

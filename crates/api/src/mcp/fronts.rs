@@ -130,7 +130,7 @@ impl Observer for Witness {
             workspace: self.servers.find(server).map(|(id, _)| id),
             session: None,
             caller,
-            request_id: String::new(),
+            request_id: report.request_id.unwrap_or_default(),
             summary,
         });
         record.took(report.duration, ending_of(report.outcome));

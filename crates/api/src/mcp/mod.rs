@@ -16,4 +16,6 @@ pub(crate) mod update;
 mod view;
 mod whole_request;
 
+pub(crate) use endpoint::Errors as Refusals;
 pub(crate) use fronts::Fronts;
+pub(crate) use whole_request::WholeRequest;

@@ -50,6 +50,9 @@ pub(crate) struct RegisterMcpServer {
     /// Where it listens, if `stdio_bridge` is false.
     #[schema(minimum = 1, maximum = 65535)]
     port: Option<u64>,
+    /// Where it is spoken to there; `/mcp` where not said.
+    #[schema(example = "/mcp")]
+    path: Option<String>,
     /// What it may use: 0.5 processors, 512M and 1G where not said.
     #[schema(value_type = Option<McpServerLimits>)]
     resource_limits: Option<Object<McpServerLimits>>,
@@ -118,6 +121,7 @@ impl From<RegisterMcpServer> for Registration {
             tools_deny: request.tools_deny,
             call_timeout_ms: request.call_timeout_ms,
             port: request.port,
+            path: request.path,
             limits: LimitsRequest { cpu: limits.cpu, memory: limits.memory, disk: limits.disk },
             environment: request.environment.unwrap_or_default(),
             volumes: request.volumes.unwrap_or_default().into_iter().map(volume).collect(),

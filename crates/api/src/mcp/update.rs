@@ -42,6 +42,8 @@ pub(crate) struct UpdateMcpServer {
     /// Where it listens, if it has no stdio bridge.
     #[schema(minimum = 1, maximum = 65535)]
     port: Option<u64>,
+    /// Where it is spoken to there.
+    path: Option<String>,
     /// Every environment variable of its program.
     environment: Option<BTreeMap<String, String>>,
 }
@@ -78,6 +80,7 @@ pub(crate) async fn update(
         tools_deny: request.tools_deny,
         call_timeout_ms: request.call_timeout_ms,
         port: request.port,
+        path: request.path,
         environment: request.environment,
     };
     let record = operation.begin(

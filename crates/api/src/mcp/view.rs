@@ -27,6 +27,9 @@ pub(crate) struct McpServer {
     /// Where it listens, if it does not.
     #[schema(required = true)]
     port: Option<u16>,
+    /// Where it is spoken to there; null is `/mcp`.
+    #[schema(required = true)]
+    path: Option<String>,
     /// Who shares its program.
     mode: ServerMode,
     /// Whether it gets one call at a time.
@@ -131,6 +134,7 @@ impl McpServer {
             command: server.command,
             stdio_bridge: server.stdio_bridge,
             port: server.port,
+            path: server.path,
             mode: server.mode,
             serialize: server.serialize,
             restart_policy: server.restart_policy,

@@ -58,6 +58,12 @@ fn look(state: &ApiState) {
             let count = healths.iter().filter(|(_, found)| found == health).count();
             metrics::gauge!(names::MCP_SERVERS, "health" => health.as_str()).set(count as f64);
         }
+        for (server, stats) in servers.bridge_stats() {
+            for (kind, count) in stats.each() {
+                metrics::counter!(names::MCP_BRIDGE, "server" => server.clone(), "kind" => kind)
+                    .absolute(count);
+            }
+        }
     }
     metrics::gauge!(names::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     metrics::gauge!(names::START_TIME_SECONDS).set(state.started_at().unix_timestamp() as f64);
@@ -70,6 +76,7 @@ fn look_at_pools(pools: &PoolsView) {
     let sum = |of: fn(&PoolView) -> u32| pools.pools.iter().map(of).sum::<u32>();
     metrics::gauge!(names::POOL_MEMBERS, "state" => "wanted").set(sum(|pool| pool.size));
     metrics::gauge!(names::POOL_MEMBERS, "state" => "ready").set(sum(|pool| pool.ready));
+    metrics::gauge!(names::POOL_MEMBERS, "state" => "resting").set(sum(|pool| pool.resting));
     metrics::gauge!(names::POOL_MEMBERS, "state" => "creating").set(sum(|pool| pool.creating));
     metrics::counter!(names::POOL_HITS).absolute(pools.hits);
     for miss in Miss::ALL {

@@ -39,7 +39,10 @@ fn describe() {
     describe_counter!(names::TOOL_CALLS, "Tool calls and other operations by tool and outcome.");
     describe_histogram!(names::TOOL_CALL_SECONDS, Unit::Seconds, "Time of tool calls, by tool.");
     describe_histogram!(names::CREATE_SECONDS, Unit::Seconds, "Time of creates that succeeded, by provider.");
-    describe_gauge!(names::POOL_MEMBERS, "Sandboxes made ahead of time: wanted, ready, creating.");
+    describe_gauge!(
+        names::POOL_MEMBERS,
+        "Sandboxes made ahead of time: wanted, ready (of which resting), creating."
+    );
     describe_counter!(names::POOL_HITS, "Creates that were served by a sandbox made ahead of time.");
     describe_counter!(names::POOL_MISSES, "Creates that were not, by reason.");
     describe_gauge!(names::WORKSPACES, "Workspaces by status.");
@@ -52,7 +55,11 @@ fn describe() {
     describe_gauge!(names::WORKSPACES_DISK, Unit::Bytes, "Disk that running workspaces use, by provider.");
     describe_gauge!(
         names::IDLE_WORKSPACES,
-        "Running workspaces that nobody has used for a minute, by provider."
+        "Running workspaces that nobody has used for a minute, and members of pools, by provider."
+    );
+    describe_gauge!(
+        names::RESTING_WORKSPACES,
+        "Running workspaces that stand still until somebody comes, by provider."
     );
     describe_gauge!(names::IDLE_CPU, "Processors that an idle workspace uses, on average, by provider.");
     describe_gauge!(
@@ -77,6 +84,7 @@ fn describe() {
     describe_counter!(names::CONNECTIONS_CLOSED, "Connections closed to make room, by reason.");
     describe_gauge!(names::MCP_SERVERS, "Hosted MCP servers by health.");
     describe_counter!(names::MCP_CRASHES, "Ends of MCP servers' programs that nobody asked for, by server.");
+    describe_counter!(names::MCP_BRIDGE, "What went wrong on bridges to MCP servers, by server and kind.");
     describe_gauge!(names::BUILD_INFO, "1, with the version of the server.");
     describe_gauge!(names::RESIDENT_BYTES, Unit::Bytes, "Memory of the server that is in use.");
     describe_gauge!(names::START_TIME_SECONDS, Unit::Seconds, "When the server started.");

@@ -36,11 +36,13 @@ pub(crate) const WORKSPACE_DISK: &str = "emergent_workspace_disk_bytes";
 pub(crate) const WORKSPACE_DISK_LIMIT: &str = "emergent_workspace_disk_limit_bytes";
 /// Running workspaces that have no figures of their own because there are too many.
 pub(crate) const WORKSPACES_LEFT_OUT: &str = "emergent_workspaces_left_out";
-/// Running workspaces that nobody has used for a minute, by `provider`.
+/// Running workspaces that nobody has used for a minute, and members of pools, by `provider`.
 pub(crate) const IDLE_WORKSPACES: &str = "emergent_idle_workspaces";
-/// Processors that such a workspace uses, the mean of them, by `provider`.
+/// Running workspaces that stand still until somebody comes, by `provider`; members of pools among them.
+pub(crate) const RESTING_WORKSPACES: &str = "emergent_resting_workspaces";
+/// Processors that an idle workspace uses, the mean of them, by `provider`.
 pub(crate) const IDLE_CPU: &str = "emergent_idle_workspace_cpu_cores";
-/// Memory that such a workspace uses, the mean of them, by `provider`.
+/// Memory that an idle workspace uses, the mean of them, by `provider`.
 pub(crate) const IDLE_MEMORY: &str = "emergent_idle_workspace_memory_bytes";
 /// Alerts now, by `kind`.
 pub(crate) const ALERTS: &str = "emergent_alerts";
@@ -76,3 +78,6 @@ pub(crate) const START_TIME_SECONDS: &str = "emergent_process_start_time_seconds
 pub(crate) const MCP_SERVERS: &str = "emergent_mcp_servers";
 /// Ends of their programs that nobody had asked for, by `server`. Counted by whoever hosts them.
 pub(crate) const MCP_CRASHES: &str = "emergent_mcp_crashes_total";
+/// What went wrong on the bridges to them, by `server` and `kind`: `garbage_lines`, `long_lines`,
+/// `repaired_lines`, `late_answers`, `unrouted`, `missed` and `refused_requests`.
+pub(crate) const MCP_BRIDGE: &str = "emergent_mcp_bridge_total";

@@ -15,6 +15,7 @@ pub(super) fn look(workspaces: &Handle) {
         metrics::gauge!(names::WORKSPACES_MEMORY, "provider" => provider).set(all.memory_bytes as f64);
         metrics::gauge!(names::WORKSPACES_DISK, "provider" => provider).set(all.disk_bytes as f64);
         metrics::gauge!(names::IDLE_WORKSPACES, "provider" => provider).set(idle.workspaces);
+        metrics::gauge!(names::RESTING_WORKSPACES, "provider" => provider).set(totals.resting);
         let (cpu, memory) = idle.mean().unwrap_or_default();
         metrics::gauge!(names::IDLE_CPU, "provider" => provider).set(cpu);
         metrics::gauge!(names::IDLE_MEMORY, "provider" => provider).set(memory);

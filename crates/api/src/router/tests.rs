@@ -2,11 +2,15 @@
 //! what they should be.
 
 mod hostile;
+#[expect(dead_code, reason = "what it can do besides is for the tests of whoever hosts it")]
+#[path = "../../../mcp-hosting/tests/hosting/http_program.rs"]
+mod http_program;
 mod load;
 mod matrix;
 mod mcp;
 mod mcp_clients;
 mod provider_list;
+mod workspace_mcp;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,6 +78,7 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ("POST", "/api/v1/agent/workspaces/{id}/git"),
     ("POST", "/api/v1/agent/workspaces/{id}/glob"),
     ("POST", "/api/v1/agent/workspaces/{id}/grep"),
+    ("POST", "/api/v1/agent/workspaces/{id}/mcp"),
     ("POST", "/api/v1/agent/workspaces/{id}/read"),
     ("POST", "/api/v1/agent/workspaces/{id}/resume"),
     ("POST", "/api/v1/agent/workspaces/{id}/snapshot"),

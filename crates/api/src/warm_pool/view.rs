@@ -12,6 +12,8 @@ pub(crate) struct WarmPool {
     size: u32,
     /// How many of all pools can be had now.
     ready: u32,
+    /// How many of those stand still until somebody has them.
+    resting: u32,
     /// How many are being made.
     creating: u32,
     /// Creates that were served by one, since the server started.
@@ -50,6 +52,8 @@ struct Pool {
     size: u32,
     /// How many can be had now.
     ready: u32,
+    /// How many of those stand still until somebody has them.
+    resting: u32,
     /// How many are being made.
     creating: u32,
     /// Why it could not be filled.
@@ -63,6 +67,7 @@ impl From<PoolsView> for WarmPool {
         Self {
             size: view.pools.first().map_or(0, |pool| pool.size),
             ready: view.pools.iter().map(|pool| pool.ready).sum(),
+            resting: view.pools.iter().map(|pool| pool.resting).sum(),
             creating: view.pools.iter().map(|pool| pool.creating).sum(),
             hits: view.hits,
             misses: PoolMisses {
@@ -80,7 +85,7 @@ impl From<PoolsView> for WarmPool {
 
 impl From<PoolView> for Pool {
     fn from(view: PoolView) -> Self {
-        let PoolView { name, size, ready, creating, trouble } = view;
-        Self { name, size, ready, creating, trouble }
+        let PoolView { name, size, ready, resting, creating, trouble } = view;
+        Self { name, size, ready, resting, creating, trouble }
     }
 }

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::{bash_events, environment, text};
 use crate::audit::Summary;
-use crate::errors::ErrorCode::NotAcceptable;
+use crate::errors::ErrorCode::{NotAcceptable, ProgramMissing};
 use crate::errors::{ApiError, JSON_BODY, PLACE, PRIVATE, TOOL_CALL, WORKSPACE, documented_errors};
 use crate::extract::{Accepted, JsonBody, Tool};
 use crate::state::ApiState;
@@ -179,7 +179,7 @@ impl From<ExecOutcome> for FinishedCommand {
     }
 }
 
-documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, TOOL_CALL, PLACE, &[NotAcceptable]);
+documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, TOOL_CALL, PLACE, &[NotAcceptable, ProgramMissing]);
 
 /// Runs a command and answers when it has ended, or while it runs.
 ///

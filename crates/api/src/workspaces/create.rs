@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use emergent_store::IdempotencyKey;
 use emergent_types::WorkspaceId;
 use emergent_workspaces::{Handle, NewWorkspace};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
 use super::create_request::CreateWorkspace;
@@ -24,7 +24,7 @@ use crate::extract::{FingerprintedBody, IdempotencyHeader, Query, Workspaces};
 use crate::metrics::names;
 
 /// Says that nothing was made, because it had been before.
-const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// How to answer.
 #[derive(Deserialize, IntoParams)]
@@ -113,9 +113,14 @@ pub(super) async fn made(
             .record(started.elapsed().as_secs_f64());
     }
     let status = if wait { StatusCode::CREATED } else { StatusCode::ACCEPTED };
-    let mut response = (status, Json(Workspace::from(created.row))).into_response();
-    if created.replayed {
+    Ok(answer(status, Workspace::from(created.row), created.replayed))
+}
+
+/// What was made under a key, now or before.
+pub(super) fn answer(status: StatusCode, body: impl Serialize, replayed: bool) -> Response {
+    let mut response = (status, Json(body)).into_response();
+    if replayed {
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     }
-    Ok(response)
+    response
 }

@@ -22,5 +22,6 @@ pub(crate) async fn get(
     Workspaces(workspaces): Workspaces,
     WorkspacePath(id): WorkspacePath,
 ) -> Result<Json<Workspace>, ApiError> {
-    Ok(Json(workspaces.get(id).await?.into()))
+    let row = workspaces.get(id).await?;
+    Ok(Json(Workspace::from(row).making(workspaces.progress(id))))
 }

@@ -17,6 +17,7 @@ mod git_request;
 pub(crate) mod glob;
 pub(crate) mod grep;
 pub(crate) mod list;
+pub(crate) mod mcp;
 pub(crate) mod metrics;
 pub(crate) mod read;
 pub(crate) mod resume;

@@ -1,17 +1,20 @@
 //! `POST /api/v1/agent/workspaces/{id}/snapshot`
 
-use axum::Json;
 use axum::http::StatusCode;
+use axum::response::Response;
+use emergent_store::IdempotencyKey;
 use emergent_types::WorkspaceId;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::text;
+use super::{create, text};
 use crate::audit::{Operation, Summary};
 use crate::auth::Caller;
-use crate::errors::ErrorCode::{LimitReached, NotSupported, ProviderFailed, WorkspaceNotReady};
+use crate::errors::ErrorCode::{
+    IdempotencyConflict, LimitReached, NotSupported, ProviderFailed, WorkspaceNotReady,
+};
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, WORKSPACE, documented_errors};
-use crate::extract::{OptionalJsonBody, WorkspacePath, Workspaces};
+use crate::extract::{IdempotencyHeader, OptionalFingerprintedBody, WorkspacePath, Workspaces};
 use crate::snapshots::view::Snapshot;
 
 /// The longest name of a snapshot.
@@ -26,17 +29,23 @@ pub(crate) struct TakeSnapshot {
 }
 
 documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, &[
-    NotSupported, WorkspaceNotReady, LimitReached, ProviderFailed,
+    NotSupported, WorkspaceNotReady, IdempotencyConflict, LimitReached, ProviderFailed,
 ]);
 
 /// Copies the files of a workspace as they are at one moment, running or stopped, where its provider can
 /// (`snapshots` among its capabilities). What runs goes on; its writes may wait a moment.
+///
+/// Sent again with the same `Idempotency-Key`, it takes no second one: the answer is the first one, with the header
+/// `Idempotency-Replayed`.
 #[utoipa::path(
     post,
     path = "/api/v1/agent/workspaces/{id}/snapshot",
     tag = "snapshots",
     operation_id = "snapshot_workspace",
-    params(("id" = WorkspaceId, Path, description = "The workspace.")),
+    params(
+        ("id" = WorkspaceId, Path, description = "The workspace."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Up to 255 characters that name this snapshot."),
+    ),
     request_body = Option<TakeSnapshot>,
     responses((status = 201, description = "The snapshot.", body = Snapshot), Errors)
 )]
@@ -45,10 +54,13 @@ pub(crate) async fn snapshot(
     WorkspacePath(id): WorkspacePath,
     caller: Caller,
     operation: Operation,
-    OptionalJsonBody(request): OptionalJsonBody<TakeSnapshot>,
-) -> Result<(StatusCode, Json<Snapshot>), ApiError> {
-    let name = request.name.map(|name| text::checked("name", name, MAX_NAME_BYTES)).transpose()?;
+    IdempotencyHeader(key): IdempotencyHeader,
+    body: OptionalFingerprintedBody<TakeSnapshot>,
+) -> Result<Response, ApiError> {
+    let name = body.value.name.map(|name| text::checked("name", name, MAX_NAME_BYTES)).transpose()?;
     let record = operation.begin("snapshot_workspace", Some(id), Summary::default());
-    let taken = workspaces.snapshot(id, name, Some(caller.id())).await.map_err(ApiError::from);
-    Ok((StatusCode::CREATED, Json(record.end(taken)?.into())))
+    let key = key.map(|key| IdempotencyKey { owner: caller.id(), key, fingerprint: body.fingerprint });
+    let taken = workspaces.snapshot_once(id, name, Some(caller.id()), key).await.map_err(ApiError::from);
+    let taken = record.end(taken)?;
+    Ok(create::answer(StatusCode::CREATED, Snapshot::from(taken.row), taken.replayed))
 }

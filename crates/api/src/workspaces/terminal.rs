@@ -103,7 +103,7 @@ impl Parameters {
     }
 }
 
-documented_errors!(Errors: PRIVATE, QUERY, WORKSPACE, TOOL_CALL, SOCKET, PLACE);
+documented_errors!(Errors: PRIVATE, QUERY, WORKSPACE, TOOL_CALL, SOCKET, PLACE, &[ErrorCode::ProgramMissing]);
 
 /// Opens a terminal, as a WebSocket.
 ///

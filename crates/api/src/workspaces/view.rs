@@ -18,6 +18,9 @@ pub(crate) struct Workspace {
     id: WorkspaceId,
     /// Where it is in its life.
     status: WorkspaceStatus,
+    /// How far its sandbox is, while it is being made and that takes long: an image that is pulled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<String>,
     /// What it is.
     container_type: ContainerType,
     /// Who runs it.
@@ -144,11 +147,19 @@ struct Failure {
     message: String,
 }
 
+impl Workspace {
+    /// The same, with how far its sandbox is.
+    pub(super) fn making(self, progress: Option<String>) -> Self {
+        Self { progress, ..self }
+    }
+}
+
 impl From<WorkspaceRow> for Workspace {
     fn from(row: WorkspaceRow) -> Self {
         Self {
             id: row.id,
             status: row.status,
+            progress: None,
             container_type: row.container_type,
             provider: row.provider,
             isolation: row.isolation,

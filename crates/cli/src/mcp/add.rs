@@ -41,6 +41,9 @@ pub(crate) struct Add {
     /// The port of a server that speaks HTTP itself and has no stdio bridge
     #[arg(long)]
     port: Option<u16>,
+    /// Where such a server is spoken to [default: /mcp]
+    #[arg(long, requires = "port")]
+    path: Option<String>,
     /// A tool that may be used, and no other but those named so; may be repeated
     #[arg(long = "allow-tool", value_name = "TOOL")]
     allow: Vec<String>,
@@ -81,6 +84,7 @@ impl Add {
             provider: self.provider,
             stdio_bridge: self.port.map(|_| false),
             port: self.port,
+            path: self.path,
             restart_policy: self.restart,
             mode: self.mode,
             serialize: self.serialize,

@@ -46,6 +46,7 @@ pub(super) fn details(server: &McpServer) -> String {
     more("next start", server.next_start_at.map(minute));
     more("era", server.bridge.era.clone());
     more("port", server.port.map(|port| port.to_string()));
+    more("path", server.path.clone());
     more("tools", server.tools_allow.as_ref().map(|names| names.join(", ")));
     more("denied tools", some(server.tools_deny.join(", ")));
     more("environment", some(server.environment_names.join(", ")));

@@ -167,6 +167,7 @@ async fn start_workspaces(
         min_isolation: settings.min_isolation,
         stream_idle: settings.stream_idle,
         idle_stop: settings.idle_stop,
+        idle_pause: settings.idle_pause,
         pools: pools::specs(settings),
         max_snapshots: settings.max_snapshots,
         alert_percent: settings.alert_percent,

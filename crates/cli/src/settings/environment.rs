@@ -60,6 +60,9 @@ pub(crate) const WORKSPACE_BASH_MAX_TIMEOUT_MS: &str = "WORKSPACE_BASH_MAX_TIMEO
 pub(crate) const WORKSPACE_STREAM_IDLE_SECONDS: &str = "WORKSPACE_STREAM_IDLE_SECONDS";
 /// How many minutes after its last use a workspace is stopped; 0 is never. Default 0.
 pub(crate) const WORKSPACE_IDLE_STOP_MINUTES: &str = "WORKSPACE_IDLE_STOP_MINUTES";
+/// How many seconds after its last use a workspace stands still until the next call, where its provider can
+/// suspend and nothing runs in it; 0 is never. Default 0.
+pub(crate) const WORKSPACE_IDLE_PAUSE_SECONDS: &str = "WORKSPACE_IDLE_PAUSE_SECONDS";
 /// Whether the sandboxes of hosted MCP servers go on when the server ends. Default false.
 pub(crate) const MCP_KEEP_RUNNING: &str = "MCP_KEEP_RUNNING";
 /// How many sandboxes are made before anybody asks for them; 0 is none. Default 2.
@@ -89,7 +92,7 @@ pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 /// A person's own folder.
 pub(crate) const HOME: &str = "HOME";
 
-const KNOWN: [&str; 35] = [
+const KNOWN: [&str; 36] = [
     EMERGENT_CONFIG,
     EMERGENT_DATA_DIR,
     EMERGENT_LISTEN,
@@ -114,6 +117,7 @@ const KNOWN: [&str; 35] = [
     WORKSPACE_BASH_MAX_TIMEOUT_MS,
     WORKSPACE_STREAM_IDLE_SECONDS,
     WORKSPACE_IDLE_STOP_MINUTES,
+    WORKSPACE_IDLE_PAUSE_SECONDS,
     WORKSPACE_WARM_POOL_SIZE,
     WORKSPACE_MAX_SNAPSHOTS,
     WORKSPACE_ALERT_PERCENT,

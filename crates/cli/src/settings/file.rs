@@ -26,6 +26,7 @@
 //! bash_max_timeout_ms = 600000
 //! stream_idle_seconds = 300
 //! idle_stop_minutes = 0
+//! idle_pause_seconds = 0
 //! warm_pool_size = 2
 //! max_snapshots = 100
 //! alert_percent = 80
@@ -104,6 +105,7 @@ struct Workspaces {
     bash_max_timeout_ms: Option<u64>,
     stream_idle_seconds: Option<u32>,
     idle_stop_minutes: Option<u32>,
+    idle_pause_seconds: Option<u32>,
     warm_pool_size: Option<u32>,
     pools: Option<Vec<PoolTable>>,
     max_snapshots: Option<u32>,
@@ -164,6 +166,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Layer, SettingsError> {
         bash_max_timeout_ms: file.workspaces.bash_max_timeout_ms,
         stream_idle_seconds: file.workspaces.stream_idle_seconds,
         idle_stop_minutes: file.workspaces.idle_stop_minutes,
+        idle_pause_seconds: file.workspaces.idle_pause_seconds,
         mcp_keep_running: file.mcp.keep_running,
         warm_pool_size: file.workspaces.warm_pool_size,
         pools: pools.transpose()?,

@@ -55,6 +55,7 @@ layer! {
     bash_max_timeout_ms: u64,
     stream_idle_seconds: u32,
     idle_stop_minutes: u32,
+    idle_pause_seconds: u32,
     mcp_keep_running: bool,
     warm_pool_size: u32,
     pools: Vec<Pool>,
@@ -101,6 +102,7 @@ impl Layer {
             bash_max_timeout_ms: environment.value(environment::WORKSPACE_BASH_MAX_TIMEOUT_MS)?,
             stream_idle_seconds: environment.value(environment::WORKSPACE_STREAM_IDLE_SECONDS)?,
             idle_stop_minutes: environment.value(environment::WORKSPACE_IDLE_STOP_MINUTES)?,
+            idle_pause_seconds: environment.value(environment::WORKSPACE_IDLE_PAUSE_SECONDS)?,
             mcp_keep_running: environment.value::<Switch>(environment::MCP_KEEP_RUNNING)?.map(Switch::is_on),
             warm_pool_size: environment.value(environment::WORKSPACE_WARM_POOL_SIZE)?,
             // A list of tables is for the file alone.

@@ -107,6 +107,7 @@ pub(crate) struct Settings {
     /// `None` is never.
     pub(crate) stream_idle: Option<Duration>,
     pub(crate) idle_stop: Option<Duration>,
+    pub(crate) idle_pause: Option<Duration>,
     /// Whether sandboxes of MCP servers go on when the server ends.
     pub(crate) mcp_keep_running: bool,
     /// Of the default pool.
@@ -232,6 +233,8 @@ impl Settings {
             max_command_time: Duration::from_millis(max_command_ms),
             idle_stop: NonZeroU32::new(layer.idle_stop_minutes.unwrap_or(0))
                 .map(|minutes| Duration::from_secs(60 * u64::from(minutes.get()))),
+            idle_pause: NonZeroU32::new(layer.idle_pause_seconds.unwrap_or(0))
+                .map(|seconds| Duration::from_secs(seconds.get().into())),
             stream_idle: NonZeroU32::new(layer.stream_idle_seconds.unwrap_or(300))
                 .map(|seconds| Duration::from_secs(seconds.get().into())),
             mcp_keep_running: layer.mcp_keep_running.unwrap_or(false),

@@ -48,6 +48,7 @@ pub(super) fn details(workspace: &Workspace) -> String {
     if let Some(error) = &workspace.error {
         rows.push(("error", format!("{} ({})", error.message, error.code)));
     }
+    rows.extend(workspace.progress.iter().map(|progress| ("progress", progress.clone())));
     rows.extend(workspace.warnings.iter().map(|warning| ("warning", warning.clone())));
     fields(rows)
 }

@@ -82,10 +82,18 @@ impl Host {
         token.expose().to_owned()
     }
 
+    pub(super) async fn insert_token(&self, token: &ApiToken) {
+        self.store.insert_token(token, None).await.unwrap();
+    }
+
     async fn ask(&self, token: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
+        self.request(token, method, &format!("/api/v1/mcp/servers{path}"), body).await
+    }
+
+    pub(super) async fn request(&self, token: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
         let request = Request::builder()
             .method(method)
-            .uri(format!("/api/v1/mcp/servers{path}"))
+            .uri(path)
             .header("host", "localhost:8585")
             .header("authorization", format!("Bearer {token}"))
             .header("content-type", "application/json")

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::ADMIN;
+use super::http_program::HttpProgram;
 use super::mcp::{Host, registration};
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":"first","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
@@ -37,6 +38,8 @@ impl<'a> Client<'a> {
             .uri(self.path)
             .header("host", "localhost:8585")
             .header("authorization", format!("Bearer {}", self.token))
+            .header("cookie", "session=of-a-browser")
+            .header("x-forwarded-for", "203.0.113.7")
             .header("accept", "application/json, text/event-stream")
             .header("content-type", "application/json");
         if let Some(session) = &self.session {
@@ -125,5 +128,79 @@ async fn who_may_not_use_a_server_finds_none() {
         let (status, _, answer) = client.send(method, INITIALIZE).await;
         assert_eq!((status, &answer["error"]["code"]), (404, &json!("mcp_server_not_found")), "{method}");
     }
+    host.end().await;
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_http_is_one_like_all_others_and_hears_nothing_of_its_clients() {
+    let host = Host::start().await;
+    let program = HttpProgram::listen(0).await;
+    let registration = json!({
+        "name": "http", "command": ["sleep", "1000"], "stdio_bridge": false, "port": program.port,
+        "tools_deny": ["secret"],
+    });
+    let (status, made) = host.admin("POST", "", &registration.to_string()).await;
+    assert_eq!(
+        (status, &made["health"], &made["bridge"]["state"]),
+        (201, &json!("ok"), &json!("ready")),
+        "{made}"
+    );
+    let token = host.token(TokenKind::User, Some(&["http"])).await;
+    let client = Client::connect(&host, &token, "/api/v1/mcp/servers/http/mcp").await;
+    assert_eq!(client.tools().await, ["echo"]);
+    assert_eq!(client.call("secret").await["error"]["code"], -32602);
+    assert_eq!(client.call("echo").await["result"]["content"][0]["text"], "nothing");
+    let all = Client::connect(&host, &token, "/api/v1/mcp").await;
+    assert_eq!(all.tools().await, ["http__echo"]);
+    let called = r#"{"method": "tools/call", "params": {"name": "echo", "arguments": {"text": "hello"}}}"#;
+    let (status, answer) = host.admin("POST", "/http/call", called).await;
+    assert_eq!((status, &answer["result"]["content"][0]["text"]), (200, &json!("hello")), "{answer}");
+    for (path, headers) in &*program.asked.lock().unwrap() {
+        assert_eq!(path, "/mcp");
+        for name in ["authorization", "cookie", "x-request-id", "x-forwarded-for"] {
+            assert!(!headers.contains_key(name), "{name}");
+        }
+    }
+    let stranger = host.token(TokenKind::User, None).await;
+    let stranger =
+        Client { host: &host, token: stranger, path: "/api/v1/mcp/servers/http/mcp", session: None };
+    assert_eq!(stranger.send("POST", INITIALIZE).await.0, 404);
+    host.end().await;
+}
+
+#[tokio::test]
+async fn what_is_counted_at_bridges_can_be_scraped() {
+    let host = Host::start().await;
+    assert_eq!(host.admin("POST", "", &registration("counted")).await.0, 201);
+    let (status, _, text) = host.server.send_as_admin("GET", "/metrics").await;
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    let line = r#"emergent_mcp_bridge_total{server="counted",kind="late_answers"} 0"#;
+    assert!(status.is_success() && text.contains(line), "{text}");
+    host.end().await;
+}
+
+#[tokio::test]
+async fn a_registration_is_made_once_under_a_key() {
+    let host = Host::start().await;
+    let send = async |body: String| {
+        let request = Request::builder()
+            .method("POST")
+            .uri("/api/v1/mcp/servers")
+            .header("host", "localhost:8585")
+            .header("authorization", format!("Bearer {ADMIN}"))
+            .header("content-type", "application/json")
+            .header("idempotency-key", "once")
+            .body(Body::from(body))
+            .unwrap();
+        let (parts, body) = host.server.router.clone().oneshot(request).await.unwrap().into_parts();
+        let replayed = parts.headers.contains_key("idempotency-replayed");
+        let body: Value = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap();
+        (parts.status.as_u16(), replayed, body)
+    };
+    let (first, again) = (send(registration("shell")).await, send(registration("shell")).await);
+    assert_eq!((first.0, first.1, again.0, again.1), (201, false, 201, true), "{again:?}");
+    assert_eq!(first.2["id"], again.2["id"]);
+    let other = send(registration("other")).await;
+    assert_eq!((other.0, &other.2["error"]["code"]), (409, &json!("idempotency_conflict")), "{other:?}");
     host.end().await;
 }
