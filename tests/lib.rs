@@ -1,1 +1,3 @@
 //! What the suites share.
+
+pub mod packages;

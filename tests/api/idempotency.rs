@@ -48,6 +48,63 @@ async fn the_same_key_is_the_same_workspace() {
     api.finish().await;
 }
 
+/// Copies too: of a disk, and of a whole workspace, from a snapshot and from a workspace.
+#[tokio::test]
+async fn the_same_key_is_the_same_snapshot_and_the_same_forks() {
+    let mut api = Api::start().await;
+    let small = json!({"resource_limits": {"cpu": "1", "memory": "256M", "disk": "64M"}});
+    let made = api.post(WORKSPACES, &small).await;
+    let other = api.post(WORKSPACES, &small).await;
+    let path = |of: &emergent_test_support::Answer, what: &str| {
+        format!("{WORKSPACES}/{}/{what}", of.body["id"].as_str().unwrap())
+    };
+
+    let (snapshot, named) = (path(&made, "snapshot"), json!({"name": "one"}));
+    let (one, two) =
+        tokio::join!(api.post_keyed(&snapshot, "k", &named), api.post_keyed(&snapshot, "k", &named));
+    assert_eq!((one.status, two.status), (201, 201), "{} {}", one.body, two.body);
+    assert_eq!(one.body["id"], two.body["id"]);
+    let replays =
+        [&one, &two].iter().filter(|answer| answer.headers.contains_key("idempotency-replayed")).count();
+    assert_eq!(replays, 1);
+    assert_eq!(api.post_keyed(&snapshot, "k", &json!({})).await.failure(), (409, "idempotency_conflict"));
+    let elsewhere = api.post_keyed(&path(&other, "snapshot"), "k", &named).await;
+    assert_eq!(elsewhere.failure(), (409, "idempotency_conflict"), "another workspace is another request");
+
+    let (fork, two_of_them) = (path(&made, "fork"), json!({"count": 2}));
+    let forks = api.post_keyed(&fork, "k", &two_of_them).await;
+    assert_eq!(forks.status, 201, "{}", forks.body);
+    api.server.kill();
+    api.restart().await;
+    let again = api.post_keyed(&fork, "k", &two_of_them).await;
+    let ids = |answer: &emergent_test_support::Answer| {
+        let items = answer.body["items"].as_array().unwrap().iter();
+        items.map(|item| item["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!((again.status, ids(&again)), (201, ids(&forks)), "{}", again.body);
+    assert_eq!(again.headers["idempotency-replayed"], "true");
+    assert_eq!(
+        api.post_keyed(&fork, "k", &json!({"count": 1})).await.failure(),
+        (409, "idempotency_conflict")
+    );
+    assert_eq!(api.count().await, 4);
+    assert_eq!(api.post_keyed(&snapshot, "k", &named).await.body["id"], one.body["id"]);
+
+    let restore = json!({"snapshot_id": one.body["id"]});
+    let from = format!("{WORKSPACES}/from-snapshot");
+    let restored = api.post_keyed(&from, "r", &restore).await;
+    assert_eq!(restored.status, 201, "{}", restored.body);
+    assert_eq!(api.post_keyed(&from, "r", &restore).await.body["id"], restored.body["id"]);
+    assert_eq!(api.count().await, 5);
+
+    // What is gone does not come back by itself.
+    api.delete(&format!("{WORKSPACES}/{}", ids(&forks)[0])).await;
+    assert_eq!(api.post_keyed(&fork, "k", &two_of_them).await.failure(), (409, "idempotency_conflict"));
+    api.delete(&format!("/api/v1/agent/snapshots/{}", one.body["id"].as_str().unwrap())).await;
+    assert_eq!(api.post_keyed(&snapshot, "k", &named).await.failure(), (409, "idempotency_conflict"));
+    api.finish().await;
+}
+
 /// What makes it a token is shown once, so a repeat names it and shows nothing.
 #[tokio::test]
 async fn the_same_key_is_the_same_token() {

@@ -1,6 +1,10 @@
 //! Who can make sandboxes.
 
-use emergent_test_support::TestServerOptions;
+use std::time::Duration;
+
+use emergent_test_support::{TestServerOptions, eventually};
+use emergent_types::WorkspaceId;
+use reqwest::Method;
 use serde_json::json;
 
 use crate::api::{Api, WORKSPACES};
@@ -84,5 +88,54 @@ async fn a_provider_that_is_left_out_is_refused() {
     let disabled = list["providers"].as_array().unwrap().iter().filter(|one| one["status"] == "disabled");
     assert_eq!(disabled.count(), 4, "{list}");
     assert_eq!(api.post(WORKSPACES, &json!({"provider": "local"})).await.status, 201);
+    api.finish().await;
+}
+
+/// Of what is with a provider that the server does not have any more nobody can tell what is left. Whoever is
+/// refused is told what to do, and only an administrator can have it forgotten.
+#[tokio::test]
+async fn what_a_missing_provider_has_is_forgotten_by_force_alone() {
+    let mut api = Api::start_with(TestServerOptions::default().with("WORKSPACE_PROVIDERS", "local")).await;
+    let (one, other) = (api.create().await.id, api.create().await.id);
+    let path = |id: WorkspaceId| format!("{WORKSPACES}/{id}");
+    let user = api.post("/api/v1/tokens", &json!({"name": "n", "kind": "user"})).await.body;
+    let mine: WorkspaceId = {
+        let probe = api.probe();
+        let request = probe.anonymous(Method::POST, WORKSPACES).bearer_auth(user["token"].as_str().unwrap());
+        probe.send(request.json(&json!({}))).await.body["id"].as_str().unwrap().parse().unwrap()
+    };
+    api.server.kill();
+    api.server.set_options(TestServerOptions::default().with("WORKSPACE_PROVIDERS", "docker"));
+    api.restart().await;
+    let refused = api.delete(&path(one)).await;
+    assert_eq!(refused.failure(), (502, "provider_failed"), "{}", refused.body);
+    assert_eq!(refused.detail("provider"), &json!("local"));
+    assert!(refused.body.to_string().contains("force=true"), "{}", refused.body);
+    let request = api.probe().anonymous(Method::DELETE, &format!("{}?force=true", path(mine)));
+    let not_an_admin = api.probe().send(request.bearer_auth(user["token"].as_str().unwrap())).await;
+    assert_eq!(not_an_admin.failure(), (403, "forbidden"), "{}", not_an_admin.body);
+    for id in [one, mine] {
+        let gone = api.delete(&format!("{}?force=true", path(id))).await;
+        assert_eq!((gone.status, &gone.body["status"]), (200, &json!("destroyed")), "{}", gone.body);
+        assert!(gone.body["warning"].as_str().unwrap().contains("local"), "{}", gone.body);
+        assert_eq!(api.get(&path(id)).await.status, 404);
+    }
+    assert!(api.server.log().contains("forced_destroy"), "{}", api.server.log());
+    // Written down beside the answer, not before it.
+    eventually("it is written down", Duration::from_secs(10), async || {
+        let audited = api.get("/api/v1/audit?tool=destroy_workspace&outcome=ok").await.body;
+        (audited["items"][0]["summary"]["left_with_provider"] == "local").then_some(())
+    })
+    .await;
+    // Once the provider is back, what was forgotten is an orphan, and the rest is as it was.
+    api.server.kill();
+    api.server.set_options(TestServerOptions::default());
+    api.restart().await;
+    let looked = api.post(&format!("{}/bash", path(other)), &json!({"command": "echo up"})).await;
+    assert_eq!(looked.body["stdout"], "up\n", "{}", looked.body);
+    eventually("orphans are gone", Duration::from_secs(20), async || {
+        (api.server.census().state_folders.len() == 1).then_some(())
+    })
+    .await;
     api.finish().await;
 }

@@ -13,8 +13,10 @@ mod idle;
 mod kill_matrix;
 #[path = "../killing.rs"]
 mod killing;
+mod mcp;
 mod pool;
 mod remote;
 mod restarts;
+mod resting;
 mod secrets;
 mod workspaces;

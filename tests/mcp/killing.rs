@@ -64,7 +64,8 @@ async fn restarts_leave_no_process_behind() {
     let control = start().await;
     let client = control.client();
     let shell = client.register_mcp_server(&server("shell", "")).await.unwrap();
-    for round in 0..50 {
+    let rounds = if std::env::var_os("EMERGENT_TEST_LONG").is_some() { 500 } else { 50 };
+    for round in 0..rounds {
         if round % 5 == 0 {
             let pid = tool_soon(&client, "shell", "pid").await;
             kill(&client, &shell, &pid).await;

@@ -3,6 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "what is not as expected fails the test")]
 
 mod boot;
+mod clients;
 mod command_line;
+mod conformance;
 mod killing;
+mod load;
+mod programs;
+mod ready_made;
 mod support;
+mod workspace_tools;

@@ -197,6 +197,7 @@ mod tests {
             needs_root,
             tools: &[MKFS],
             python: &[],
+            node: &[],
             tests: Tests::NotYet,
             beside: None,
             second_tries: 0,

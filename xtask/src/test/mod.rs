@@ -20,6 +20,7 @@ use anyhow::{Context, Result, anyhow, bail};
 mod apt_sources;
 mod beside;
 mod machine;
+mod node;
 mod python;
 mod summary;
 mod tiers;
@@ -113,7 +114,13 @@ pub(crate) fn make_machine_ready(repository: &Repository) -> Readiness {
         // Where it cannot be made, opening the log says why.
         let _ = fs::create_dir_all(folder);
     }
-    machine::make_ready(&[&tiers::BENCH], &log).pop().unwrap_or(Readiness::Ready)
+    let ready = machine::make_ready(&[&tiers::BENCH], &log).pop().unwrap_or(Readiness::Ready);
+    packages_of_languages(repository, &tiers::BENCH, ready)
+}
+
+/// Installs what a tier has from PyPI and npm.
+fn packages_of_languages(repository: &Repository, tier: &Tier, ready: Readiness) -> Readiness {
+    node::make_ready(repository, tier, python::make_ready(repository, tier, ready))
 }
 
 /// Compiles and installs at the same time: one waits for the processor, the other for the network.
@@ -125,7 +132,7 @@ fn build_and_make_ready(repository: &Repository, tiers: &[&Tier]) -> Result<Vec<
             tiers
                 .iter()
                 .zip(readiness)
-                .map(|(tier, ready)| python::make_ready(repository, tier, ready))
+                .map(|(tier, ready)| packages_of_languages(repository, tier, ready))
                 .collect()
         });
         let built = build(repository);

@@ -10,6 +10,8 @@ use super::machine::{self, Readiness};
 use super::tiers::{PythonTool, Tier};
 use crate::repository::Repository;
 
+const SYSTEM_PYTHON: &str = "/usr/bin/python3";
+
 /// Installs what a tier misses; a tier that is not ready for another reason stays so.
 pub(super) fn make_ready(repository: &Repository, tier: &Tier, readiness: Readiness) -> Readiness {
     if readiness != Readiness::Ready {
@@ -24,7 +26,7 @@ pub(super) fn make_ready(repository: &Repository, tier: &Tier, readiness: Readin
 }
 
 fn ensure(folder: &Path, tool: PythonTool) -> Result<()> {
-    let environment = folder.join(tool.package);
+    let environment = folder.join(tool.name);
     // Written last, so that an installation that was cut off is begun again.
     let installed = environment.join("installed-version");
     if fs::read_to_string(&installed).is_ok_and(|version| version == tool.version) {
@@ -35,17 +37,22 @@ fn ensure(folder: &Path, tool: PythonTool) -> Result<()> {
     }
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     ensure_venv()?;
-    run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+    run(Command::new(python()).args(["-m", "venv"]).arg(&environment))?;
     let pip = environment.join("bin/pip");
     let wanted = format!("{}=={}", tool.package, tool.version);
     run(Command::new(pip).args(["install", "--quiet", "--disable-pip-version-check", &wanted]))?;
     fs::write(&installed, tool.version).with_context(|| installed.display().to_string())
 }
 
+/// The system's own where there is one: an environment made with it works in a sandbox, which has no other.
+fn python() -> &'static str {
+    if Path::new(SYSTEM_PYTHON).is_file() { SYSTEM_PYTHON } else { "python3" }
+}
+
 /// Debian has the module that makes environments in a package of its own.
 fn ensure_venv() -> Result<()> {
     let is_there =
-        Command::new("python3").args(["-c", "import ensurepip, venv"]).stderr(Stdio::null()).status();
+        Command::new(python()).args(["-c", "import ensurepip, venv"]).stderr(Stdio::null()).status();
     if is_there.is_ok_and(|status| status.success()) {
         return Ok(());
     }
@@ -57,7 +64,7 @@ fn ensure_venv() -> Result<()> {
         .env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
-fn run(command: &mut Command) -> Result<()> {
+pub(super) fn run(command: &mut Command) -> Result<()> {
     let program = PathBuf::from(command.get_program()).display().to_string();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {program}"))?;
     if !output.status.success() {

@@ -35,6 +35,7 @@ pub(crate) struct Tier {
     pub(crate) needs_root: bool,
     pub(crate) tools: &'static [Tool],
     pub(crate) python: &'static [PythonTool],
+    pub(crate) node: &'static [NodeFolder],
     pub(crate) tests: Tests,
     /// A program of this workspace that runs beside the tests.
     pub(crate) beside: Option<&'static str>,
@@ -69,8 +70,17 @@ pub(crate) struct Tool {
 /// machine changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PythonTool {
+    /// Its folder.
+    pub(crate) name: &'static str,
     pub(crate) package: &'static str,
     pub(crate) version: &'static str,
+}
+
+/// Packages from npm that are installed together, in a folder of their own below `target`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NodeFolder {
+    pub(crate) name: &'static str,
+    pub(crate) packages: &'static [&'static str],
 }
 
 const fn tool(command: &'static str, package: &'static str) -> Tool {
@@ -114,6 +124,44 @@ const GVISOR_TOOLS: &[Tool] = &[
     tool("mmdebstrap", "mmdebstrap"),
     // Makes the certificates of a Docker behind TLS.
     tool("openssl", "openssl"),
+    NPM,
+];
+
+const NPM: Tool = tool("npm", "npm");
+const PYTHON: Tool = tool("python3", "python3");
+
+/// The JavaScript that the official suite asks for, whichever one the host has.
+const NODE_RUNTIME: NodeFolder = NodeFolder { name: "runtime", packages: &["node@22.23.3"] };
+
+/// MCP servers as everybody uses them.
+const MCP_SERVERS: NodeFolder = NodeFolder {
+    name: "servers",
+    packages: &[
+        "@modelcontextprotocol/server-everything@2026.8.31",
+        "@modelcontextprotocol/server-memory@2026.8.31",
+        "@modelcontextprotocol/server-filesystem@2026.8.31",
+    ],
+};
+
+/// MCP clients of both generations, and the official conformance suite.
+const MCP_CLIENTS: NodeFolder = NodeFolder {
+    name: "clients",
+    packages: &[
+        "@modelcontextprotocol/sdk@1.32.2",
+        "@modelcontextprotocol/client@2.4.0",
+        "@modelcontextprotocol/conformance@0.2.0-alpha.12",
+    ],
+};
+
+/// Another bridge, to compare with.
+const MCP_GATEWAY: NodeFolder = NodeFolder { name: "gateway", packages: &["supergateway@4.0.0"] };
+
+/// MCP servers, and clients of both generations, from PyPI.
+const MCP_PYTHON: &[PythonTool] = &[
+    PythonTool { name: "mcp-server-time", package: "mcp-server-time", version: "2026.10.19" },
+    PythonTool { name: "mcp-server-git", package: "mcp-server-git", version: "2026.10.19" },
+    PythonTool { name: "mcp-2", package: "mcp", version: "2.3.0" },
+    PythonTool { name: "mcp-1", package: "mcp", version: "1.30.0" },
 ];
 
 /// What the benchmarks compare with.
@@ -126,6 +174,7 @@ const BENCH_TOOLS: &[Tool] = &[
     tool("nft", "nftables"),
     RUNSC,
     tool("mmdebstrap", "mmdebstrap"),
+    NPM,
 ];
 
 /// Every tier, in the order they run: the quick ones first.
@@ -135,6 +184,7 @@ pub(crate) const TIERS: &[Tier] = &[
         needs_root: false,
         tools: &[],
         python: &[],
+        node: &[],
         // What no other tier takes, so that a new crate's tests run without anybody thinking of it.
         tests: Tests::Selected(
             "not (package(emergent-store) | package(/^emergent-provider-(local|gvisor)/) \
@@ -142,13 +192,14 @@ pub(crate) const TIERS: &[Tier] = &[
         ),
         beside: None,
         second_tries: 1,
-        budget: Duration::from_secs(420),
+        budget: Duration::from_secs(540),
     },
     Tier {
         name: TierName::Store,
         needs_root: false,
         tools: &[POSTGRES],
         python: &[],
+        node: &[],
         tests: Tests::Selected("package(emergent-store)"),
         beside: None,
         second_tries: 0,
@@ -159,6 +210,7 @@ pub(crate) const TIERS: &[Tier] = &[
         needs_root: true,
         tools: LOCAL_TOOLS,
         python: &[],
+        node: &[],
         tests: Tests::Selected(
             "package(emergent-provider-local) | (package(/^emergent-host-/) & binary(host)) \
              | (package(emergent-e2e) & binary(local))",
@@ -172,6 +224,7 @@ pub(crate) const TIERS: &[Tier] = &[
         needs_root: true,
         tools: API_TOOLS,
         python: &[],
+        node: &[],
         tests: Tests::Selected("package(emergent-e2e) & binary(api)"),
         beside: None,
         second_tries: 2,
@@ -180,8 +233,9 @@ pub(crate) const TIERS: &[Tier] = &[
     Tier {
         name: TierName::Schema,
         needs_root: true,
-        tools: &[MKFS, tool("python3", "python3")],
-        python: &[PythonTool { package: "schemathesis", version: "4.32.5" }],
+        tools: &[MKFS, PYTHON],
+        python: &[PythonTool { name: "schemathesis", package: "schemathesis", version: "4.32.5" }],
+        node: &[],
         tests: Tests::Selected("package(emergent-e2e) & binary(schema)"),
         beside: None,
         second_tries: 0,
@@ -192,6 +246,7 @@ pub(crate) const TIERS: &[Tier] = &[
         needs_root: true,
         tools: GVISOR_TOOLS,
         python: &[],
+        node: &[NODE_RUNTIME, MCP_SERVERS],
         tests: Tests::Selected(
             "package(emergent-provider-gvisor) | (package(emergent-images) & binary(host)) \
              | (package(emergent-e2e) & binary(gvisor))",
@@ -204,12 +259,13 @@ pub(crate) const TIERS: &[Tier] = &[
     Tier {
         name: TierName::Mcp,
         needs_root: true,
-        tools: &[MKFS],
-        python: &[],
+        tools: &[MKFS, NPM, PYTHON, tool("git", "git")],
+        python: MCP_PYTHON,
+        node: &[NODE_RUNTIME, MCP_SERVERS, MCP_CLIENTS],
         tests: Tests::Selected("package(emergent-e2e) & binary(mcp)"),
         beside: None,
         second_tries: 1,
-        budget: Duration::from_secs(240),
+        budget: Duration::from_secs(360),
     },
     not_yet(TierName::E2b),
     not_yet(TierName::Browser),
@@ -221,6 +277,7 @@ pub(crate) const BENCH: Tier = Tier {
     needs_root: true,
     tools: BENCH_TOOLS,
     python: &[],
+    node: &[NODE_RUNTIME, MCP_SERVERS, MCP_GATEWAY],
     tests: Tests::NotYet,
     beside: None,
     second_tries: 0,
@@ -233,6 +290,7 @@ const fn not_yet(name: TierName) -> Tier {
         needs_root: false,
         tools: &[],
         python: &[],
+        node: &[],
         tests: Tests::NotYet,
         beside: None,
         second_tries: 0,
