@@ -53,8 +53,16 @@ impl Bench {
 
 /// Builds the product as it is released, and says where it is.
 pub(crate) fn build_server() -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // Set for us by `cargo run`. A build script that sees them would be run again, and everything above it
+    // compiled anew.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(&name);
+        }
+    }
+    let output = cargo
         .args([
             "build",
             "--release",

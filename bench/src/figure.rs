@@ -3,11 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use crate::nanoseconds;
 use crate::stats::Spread;
 
 /// One measured quantity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Figure {
+    #[serde(rename = "time_ns", with = "nanoseconds")]
     Time(Duration),
     Bytes(u64),
     Count(u64),
@@ -34,7 +39,8 @@ impl fmt::Display for Figure {
 }
 
 /// What came of a measurement: many durations, or one quantity.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Measured {
     Spread(Spread),
     Single(Figure),
@@ -76,15 +82,24 @@ impl From<Figure> for Measured {
 }
 
 /// What a measurement should reach.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Target {
     /// Our median, as a multiple of the bare alternative's.
     Ratio(f64),
     /// Our median or quantity itself.
     AtMost(Figure),
+    /// Our quantity itself, of which more is better.
+    AtLeast(Figure),
     /// Our median and our 99th percentile, each by itself.
-    Percentiles { p50: Duration, p99: Duration },
+    Percentiles {
+        #[serde(rename = "p50_ns", with = "nanoseconds")]
+        p50: Duration,
+        #[serde(rename = "p99_ns", with = "nanoseconds")]
+        p99: Duration,
+    },
     /// Our 99th percentile.
+    #[serde(rename = "p99_ns", with = "nanoseconds")]
     P99(Duration),
     /// Exactly this quantity.
     Exactly(Figure),
@@ -95,6 +110,7 @@ impl fmt::Display for Target {
         match self {
             Self::Ratio(ratio) => write!(f, "≤ {ratio} ×"),
             Self::AtMost(figure) => write!(f, "≤ {figure}"),
+            Self::AtLeast(figure) => write!(f, "≥ {figure}"),
             Self::Percentiles { p50, p99 } => {
                 write!(f, "≤ {}, p99 ≤ {}", Figure::Time(*p50), Figure::Time(*p99))
             }
@@ -111,6 +127,7 @@ impl Target {
         match self {
             Self::Ratio(most) => ratio(ours, bare).is_some_and(|ratio| ratio <= *most),
             Self::AtMost(most) => ours.p50() <= *most,
+            Self::AtLeast(least) => ours.p50() >= *least,
             Self::Percentiles { p50, p99 } => {
                 ours.p50() <= Figure::Time(*p50) && Self::P99(*p99).is_met(ours, bare)
             }
@@ -171,5 +188,7 @@ mod tests {
         check(Target::P99(millis(20)), spread(30, 30), None, false);
         check(Target::P99(millis(20)), spread(1, 20), None, true);
         check(Target::Exactly(Figure::Count(50)), Figure::Count(49).into(), None, false);
+        check(Target::AtLeast(Figure::Count(50)), Figure::Count(51).into(), None, true);
+        check(Target::AtLeast(Figure::Count(50)), Figure::Count(49).into(), None, false);
     }
 }

@@ -76,7 +76,22 @@ impl Connection {
         Ok(total)
     }
 
-    fn request(&self, method: Method, path: &str) -> http::request::Builder {
+    /// Sends a request that was begun with [`request`](Self::request), and gives the head of the answer too.
+    pub(crate) async fn exchange(
+        &mut self,
+        request: http::request::Builder,
+        body: Bytes,
+    ) -> Result<http::Response<Bytes>> {
+        let exchange = async {
+            // A request that comes right after an answer finds the connection not yet free.
+            self.sender.ready().await?;
+            let (head, body) = self.sender.send_request(request.body(Full::new(body))?).await?.into_parts();
+            Ok::<_, anyhow::Error>(http::Response::from_parts(head, body.collect().await?.to_bytes()))
+        };
+        tokio::time::timeout(LIMIT, exchange).await.with_context(|| format!("no answer within {LIMIT:?}"))?
+    }
+
+    pub(crate) fn request(&self, method: Method, path: &str) -> http::request::Builder {
         Request::builder()
             .method(method)
             .uri(path)
@@ -97,6 +112,7 @@ impl Connection {
         };
         let request = request.body(Full::new(body))?;
         let exchange = async {
+            self.sender.ready().await?;
             let response = self.sender.send_request(request).await?;
             let status = response.status();
             let body = response.into_body().collect().await?.to_bytes();

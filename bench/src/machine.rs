@@ -1,23 +1,43 @@
 //! What the figures were measured on.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::{fmt, fs};
 
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// The facts without which a figure means nothing.
+/// One of the things without which a figure means nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fact {
+    name: String,
+    value: String,
+}
+
+impl Fact {
+    pub(crate) fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { name: name.into(), value: value.into() }
+    }
+}
+
+impl fmt::Display for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.value)
+    }
+}
+
+/// What is true of the machine while something is measured.
 pub(crate) struct Machine {
-    facts: Vec<(&'static str, String)>,
+    facts: Vec<Fact>,
     processors: ProcessorTime,
 }
 
 impl Machine {
-    /// Looks at this machine, at the file system that disks will be put on, and at the source,
-    /// which says nothing about a server that was not built from it.
-    pub(crate) fn observe(work_dir: &Path, server_was_built: bool) -> Result<Self> {
+    /// Looks at this machine and at the file system that disks will be put on; `commit` is what the server was
+    /// built from.
+    pub(crate) fn observe(work_dir: &Path, commit: &str) -> Result<Self> {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo")?;
         let meminfo = fs::read_to_string("/proc/meminfo")?;
         let mountinfo = fs::read_to_string("/proc/self/mountinfo")?;
@@ -27,7 +47,7 @@ impl Machine {
         let kib: u64 = field(&meminfo, "MemTotal")
             .and_then(|text| text.strip_suffix(" kB")?.parse().ok())
             .context("/proc/meminfo does not say how much memory there is")?;
-        let facts = vec![
+        let facts = [
             ("date", OffsetDateTime::now_utc().replace_nanosecond(0)?.format(&Rfc3339)?),
             ("CPU", field(&cpuinfo, "model name").unwrap_or("unknown").to_owned()),
             ("cores", std::thread::available_parallelism()?.to_string()),
@@ -43,29 +63,19 @@ impl Machine {
                 "file system",
                 file_system(&mountinfo, &work_dir.canonicalize()?).context("no file system found")?,
             ),
-            (
-                "commit",
-                if server_was_built {
-                    commit()?
-                } else {
-                    "unknown: the server was not built by this run".to_owned()
-                },
-            ),
+            ("commit", commit.to_owned()),
             ("compiler", output_of("rustc", &["--version"])?),
         ];
+        let facts = facts.into_iter().map(|(name, value)| Fact::new(name, value)).collect();
         Ok(Self { facts, processors: ProcessorTime::now()? })
     }
 
-    /// Adds what can only be told after the run.
-    pub(crate) fn observe_end(&mut self) -> Result<()> {
+    /// All facts, with what can only be told afterwards.
+    pub(crate) fn into_facts(mut self) -> Result<Vec<Fact>> {
         let share = ProcessorTime::now()?.stolen_since(&self.processors);
-        self.facts
-            .push(("processor time taken by other virtual machines during the run", format!("{share:.0} %")));
-        Ok(())
-    }
-
-    pub(crate) fn facts(&self) -> &[(&'static str, String)] {
-        &self.facts
+        let taken = "processor time taken by other virtual machines during the run";
+        self.facts.push(Fact::new(taken, format!("{share:.0} %")));
+        Ok(self.facts)
     }
 }
 
@@ -140,12 +150,14 @@ fn file_system(mountinfo: &str, folder: &Path) -> Option<String> {
     Some(format!("{kind} on {source}"))
 }
 
-fn commit() -> Result<String> {
+/// What the source is now.
+pub(crate) fn commit() -> Result<String> {
     let Ok(commit) = output_of("git", &["rev-parse", "--short=12", "HEAD"]) else {
         return Ok("none yet".to_owned());
     };
-    // The page itself is what a run changes.
-    let changes = output_of("git", &["status", "--porcelain", "--", ":/", ":(exclude,top)bench/RESULTS.md"])?;
+    // The page and what it is made of are what a run changes.
+    let sources = [":/", ":(exclude,top)bench/RESULTS.md", ":(exclude,top)bench/results"];
+    let changes = output_of("git", &[&["status", "--porcelain", "--"][..], &sources[..]].concat())?;
     Ok(if changes.is_empty() { commit } else { format!("{commit} with local changes") })
 }
 

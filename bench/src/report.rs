@@ -1,12 +1,16 @@
 //! The page of results.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
+use serde::{Deserialize, Serialize};
+
 use crate::figure::{Figure, Measured, Target, ratio};
-use crate::machine::Machine;
+use crate::machine::Fact;
 use crate::stats::Spread;
 
 /// One line of the table.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     what: String,
     ours: Measured,
@@ -60,33 +64,63 @@ fn shown_ratio(ratio: f64) -> String {
 }
 
 /// Where the time of one row goes.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Breakdown {
     pub(crate) title: String,
     pub(crate) parts: Vec<(String, Spread)>,
 }
 
 /// What one measurement found.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Section {
     /// How it was measured, in a sentence or two.
-    pub(crate) method: &'static str,
+    pub(crate) method: Cow<'static, str>,
     pub(crate) rows: Vec<Row>,
     pub(crate) breakdowns: Vec<Breakdown>,
 }
 
-/// All that was found.
+impl Section {
+    pub(crate) fn new(method: &'static str, rows: Vec<Row>) -> Self {
+        Self { method: Cow::Borrowed(method), rows, breakdowns: Vec::new() }
+    }
+
+    pub(crate) fn with_breakdowns(mut self, breakdowns: Vec<Breakdown>) -> Self {
+        self.breakdowns = breakdowns;
+        self
+    }
+}
+
+/// A measurement's findings, and where and when they were made.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    pub(crate) facts: Vec<Fact>,
+    pub(crate) section: Section,
+}
+
+/// All that was found, by name of the measurement.
 pub(crate) struct Report {
-    pub(crate) machine: Machine,
-    pub(crate) sections: Vec<Section>,
+    pub(crate) outcomes: Vec<(String, Outcome)>,
 }
 
 const HEADINGS: [&str; 9] =
     ["what", "ours p50", "p95", "p99", "bare p50", "p95", "ratio", "target", "verdict"];
 
 impl Report {
+    fn sections(&self) -> impl Iterator<Item = &Section> {
+        self.outcomes.iter().map(|(_, outcome)| &outcome.section)
+    }
+
     /// How many targets are reached, and how many there are.
     pub(crate) fn verdict(&self) -> (usize, usize) {
-        let verdicts = || self.sections.iter().flat_map(|section| &section.rows).filter_map(Row::is_met);
+        let verdicts = || self.sections().flat_map(|section| &section.rows).filter_map(Row::is_met);
         (verdicts().filter(|met| *met).count(), verdicts().count())
+    }
+
+    /// What is true of every run that the page shows.
+    fn common_facts(&self) -> Vec<&Fact> {
+        let Some(((_, first), others)) = self.outcomes.split_first() else { return Vec::new() };
+        let everywhere = |fact: &&Fact| others.iter().all(|(_, other)| other.facts.contains(fact));
+        first.facts.iter().filter(everywhere).collect()
     }
 
     /// The page, as Markdown.
@@ -94,35 +128,45 @@ impl Report {
         let (met, of) = self.verdict();
         let mut page = String::from("# Results\n\n");
         page.push_str(
-            "Written by `cargo xtask bench`. Every figure was measured in one run on the machine below, the\n\
-             product and the bare alternative in turn. A ratio is our median over the bare one. Where a row is\n\
-             a single quantity, it stands in the first column.\n\n",
+            "Written by `cargo xtask bench`, from the runs in `results/`. The figures of a table were measured in\n\
+             one run, the product and the bare alternative in turn. A ratio is our median over the bare one. Where\n\
+             a row is a single quantity, it stands in the first column.\n\n",
         );
         let _ = writeln!(page, "**{met} of {of} targets met.**\n");
-        for (name, value) in self.machine.facts() {
-            let _ = writeln!(page, "- {name}: {value}");
+        let common = self.common_facts();
+        for fact in &common {
+            let _ = writeln!(page, "- {fact}");
         }
-        page.push('\n');
-        let rows: Vec<_> = self.sections.iter().flat_map(|section| &section.rows).map(Row::cells).collect();
-        page.push_str(&table(&HEADINGS, &rows));
-
-        page.push_str("\n## How it was measured\n\n");
-        for section in &self.sections {
-            let _ = writeln!(page, "- {}", section.method);
-        }
-        for breakdown in self.sections.iter().flat_map(|section| &section.breakdowns) {
-            let _ = writeln!(page, "\n## {}\n", breakdown.title);
-            let rows: Vec<_> = breakdown
-                .parts
-                .iter()
-                .map(|(part, spread)| {
-                    let time = |time| Figure::Time(time).to_string();
-                    vec![part.clone(), time(spread.p50), time(spread.p95), spread.count.to_string()]
-                })
-                .collect();
-            page.push_str(&table(&["step", "p50", "p95", "samples"], &rows));
+        for (name, outcome) in &self.outcomes {
+            let section = &outcome.section;
+            let _ = writeln!(page, "\n## {name}\n");
+            page.push_str(&table(&HEADINGS, &section.rows.iter().map(Row::cells).collect::<Vec<_>>()));
+            let _ = writeln!(page, "\n{}", section.method);
+            let own: Vec<_> =
+                outcome.facts.iter().filter(|fact| !common.contains(fact)).map(Fact::to_string).collect();
+            if !own.is_empty() {
+                let _ = writeln!(page, "\n{}.", own.join("; "));
+            }
+            for breakdown in &section.breakdowns {
+                let _ = writeln!(page, "\n### {}\n", breakdown.title);
+                page.push_str(&breakdown.to_markdown());
+            }
         }
         page
+    }
+}
+
+impl Breakdown {
+    fn to_markdown(&self) -> String {
+        let time = |time| Figure::Time(time).to_string();
+        let rows: Vec<_> = self
+            .parts
+            .iter()
+            .map(|(part, spread)| {
+                vec![part.clone(), time(spread.p50), time(spread.p95), spread.count.to_string()]
+            })
+            .collect();
+        table(&["step", "p50", "p95", "samples"], &rows)
     }
 }
 
@@ -181,5 +225,36 @@ mod tests {
             ["slow", "30.0 ms", "", "", "10.0 ms", "", "3.00 ×", "≤ 2 ×", "**missed**"],
         );
         check(Row::new("told", Figure::Count(3)), ["told", "3", "", "", "", "", "", "reported", ""]);
+    }
+
+    #[test]
+    fn what_differs_between_runs_stands_with_each() {
+        let outcome = |commit: &str| Outcome {
+            facts: vec![Fact::new("cores", "2"), Fact::new("commit", commit)],
+            section: Section::new("**method**", vec![Row::new("told", Figure::Count(3))]),
+        };
+        let outcomes = vec![("one".to_owned(), outcome("aaa")), ("two".to_owned(), outcome("bbb"))];
+        let page = Report { outcomes }.to_markdown();
+        assert_eq!(page.matches("cores: 2").count(), 1, "{page}");
+        assert!(page.contains("\ncommit: aaa.\n") && page.contains("\ncommit: bbb.\n"), "{page}");
+    }
+
+    #[test]
+    fn an_outcome_is_read_as_it_was_written() {
+        let spread = Spread {
+            count: 2,
+            p50: Duration::from_micros(1500),
+            p95: Duration::from_millis(2),
+            p99: Duration::from_secs(3),
+        };
+        let row = Row::new("slow", spread).beside(Figure::Bytes(7)).target(Target::Ratio(1.3));
+        let breakdowns = vec![Breakdown { title: "steps".to_owned(), parts: vec![("a".to_owned(), spread)] }];
+        let section = Section::new("**method**", vec![row]).with_breakdowns(breakdowns);
+        let outcome = Outcome { facts: vec![Fact::new("cores", "2")], section };
+        let written = serde_json::to_string(&outcome).unwrap();
+        let read: Outcome = serde_json::from_str(&written).unwrap();
+        let page = |outcome| Report { outcomes: vec![("x".to_owned(), outcome)] }.to_markdown();
+        assert_eq!(page(read), page(outcome));
+        assert!(written.contains("\"p50_ns\":1500000"), "{written}");
     }
 }

@@ -2,6 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
+use crate::nanoseconds;
+
 /// How long each repetition took.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
@@ -41,11 +45,14 @@ impl FromIterator<Duration> for Samples {
 }
 
 /// What is reported of many durations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Spread {
     pub(crate) count: usize,
+    #[serde(rename = "p50_ns", with = "nanoseconds")]
     pub(crate) p50: Duration,
+    #[serde(rename = "p95_ns", with = "nanoseconds")]
     pub(crate) p95: Duration,
+    #[serde(rename = "p99_ns", with = "nanoseconds")]
     pub(crate) p99: Duration,
 }
 

@@ -10,16 +10,19 @@ pub(crate) enum Subprogram {
     BareLauncher,
     /// Starts a sandbox for the provider, as a hidden subcommand of the product does.
     SandboxLauncher,
+    /// An MCP server that answers at once.
+    EchoServer,
 }
 
 impl Subprogram {
-    const ALL: [Self; 2] = [Self::BareLauncher, Self::SandboxLauncher];
+    const ALL: [Self; 3] = [Self::BareLauncher, Self::SandboxLauncher, Self::EchoServer];
 
     /// The first argument that leads to it.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::BareLauncher => "launch-bare-container",
             Self::SandboxLauncher => "launch-sandbox",
+            Self::EchoServer => "serve-echo",
         }
     }
 
@@ -38,6 +41,7 @@ impl Subprogram {
         Some(match asked {
             Self::BareLauncher => crate::bare::launcher::main(arguments),
             Self::SandboxLauncher => emergent_provider_local::helper::main(),
+            Self::EchoServer => crate::mcp::echo::main(),
         })
     }
 }

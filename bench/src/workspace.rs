@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::http::{Connection, Endpoint};
 
 const WORKSPACES: &str = "/api/v1/agent/workspaces";
+pub(crate) const MCP_SERVERS: &str = "/api/v1/mcp/servers";
 
 /// A workspace and a connection that is used for it alone.
 pub(crate) struct Workspace {
@@ -95,9 +96,14 @@ impl Workspace {
     }
 }
 
-/// Destroys every workspace of a server.
+/// Destroys every workspace of a server, and every MCP server.
 pub(crate) async fn destroy_all(endpoint: &Endpoint) -> Result<()> {
     let mut connection = Connection::open(endpoint).await?;
+    let hosted = connection.call(Method::GET, MCP_SERVERS, None).await?.json()?;
+    for name in hosted["items"].as_array().into_iter().flatten().filter_map(|server| server["name"].as_str())
+    {
+        connection.call(Method::DELETE, &format!("{MCP_SERVERS}/{name}"), None).await?.json()?;
+    }
     loop {
         let page = format!("{WORKSPACES}?limit=500");
         let listed = connection.call(Method::GET, &page, None).await?.json()?;

@@ -60,7 +60,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
                 .target(Target::AtMost(Figure::Time(Duration::from_millis(1)))),
             Row::new("`/healthz`", spread(&health)?),
         ];
-        Ok(Section { method: METHOD, rows, breakdowns: Vec::new() })
+        Ok(Section::new(METHOD, rows))
     })
     .await
 }

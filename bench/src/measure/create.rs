@@ -212,7 +212,7 @@ impl Times {
             self.library_parts.into_breakdown("Create by step, provider alone")?,
             self.bare_parts.into_breakdown("The bare steps")?,
         ];
-        Ok(Section { method: METHOD, rows, breakdowns })
+        Ok(Section::new(METHOD, rows).with_breakdowns(breakdowns))
     }
 }
 

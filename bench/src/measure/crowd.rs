@@ -72,7 +72,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
             Row::new(format!("left behind by {count} workspaces"), Figure::Count(size(&left)))
                 .target(Target::Exactly(Figure::Count(0))),
         ];
-        Ok(Section { method: METHOD, rows, breakdowns: Vec::new() })
+        Ok(Section::new(METHOD, rows))
     })
     .await
 }

@@ -51,7 +51,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
             Row::new("resume until the first bash answer", spread(&resumes)?),
             Row::new("destroy", spread(&destroys)?),
         ];
-        Ok(Section { method: METHOD, rows, breakdowns: Vec::new() })
+        Ok(Section::new(METHOD, rows))
     })
     .await
 }

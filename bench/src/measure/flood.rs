@@ -66,7 +66,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
             Row::new("read of a 2 KiB file, nothing else going on", spread(&idle)?),
             Row::new("read of a 2 KiB file while a command prints 1 GiB", spread(&meanwhile)?),
         ];
-        Ok(Section { method: METHOD, rows, breakdowns: Vec::new() })
+        Ok(Section::new(METHOD, rows))
     })
     .await
 }

@@ -64,7 +64,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
             Row::new("`emergent serve` until it listens, new data folder", spread(&first_starts)?),
             Row::new("`emergent serve` until it listens, after kill -9", spread(&later_starts)?),
         ];
-        Ok(Section { method: METHOD, rows, breakdowns: Vec::new() })
+        Ok(Section::new(METHOD, rows))
     })
     .await
 }

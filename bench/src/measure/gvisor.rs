@@ -65,7 +65,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
     rows.push(
         with_server(&setup, async |server| without_docker(bench, server.endpoint(), &setup).await).await?,
     );
-    Ok(Section { method: METHOD, rows, breakdowns: Vec::new() })
+    Ok(Section::new(METHOD, rows))
 }
 
 async fn without_docker(bench: &Bench, endpoint: &Endpoint, setup: &ServerSetup) -> Result<Row> {

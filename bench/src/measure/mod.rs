@@ -8,6 +8,7 @@ mod disk;
 mod flood;
 mod footprint;
 mod gvisor;
+mod mcp;
 mod population;
 mod recovery;
 mod tools;
@@ -52,11 +53,13 @@ pub(crate) enum Measurement {
     Warm,
     /// Workspaces under gVisor beside bare containers.
     Gvisor,
+    /// Hosted MCP servers beside bare ones, and beside another bridge.
+    Mcp,
 }
 
 impl Measurement {
     /// All of them. Memory first, while nothing else has happened.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Footprint,
         Self::Create,
         Self::Calls,
@@ -70,6 +73,7 @@ impl Measurement {
         Self::Control,
         Self::Warm,
         Self::Gvisor,
+        Self::Mcp,
     ];
 
     pub(crate) async fn run(self, bench: &Bench) -> Result<Section> {
@@ -87,6 +91,7 @@ impl Measurement {
             Self::Control => control::run(bench).await,
             Self::Warm => warm::run(bench).await,
             Self::Gvisor => gvisor::run(bench).await,
+            Self::Mcp => mcp::run(bench).await,
         }
     }
 }

@@ -47,7 +47,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
     };
     let measured = measure(bench, &on_postgres("postgres")?, &on_postgres("postgres-alone")?).await?;
     rows.extend(measured.rows("PostgreSQL"));
-    Ok(Section { method: METHOD, rows, breakdowns: Vec::new() })
+    Ok(Section::new(METHOD, rows))
 }
 
 /// What was measured on one database.

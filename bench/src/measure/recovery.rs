@@ -42,7 +42,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
         }
         let what = format!("kill -9 of the server until {WORKSPACES} workspaces answer");
         let rows = vec![Row::new(what, spread(&recoveries)?)];
-        Ok(Section { method: METHOD, rows, breakdowns: Vec::new() })
+        Ok(Section::new(METHOD, rows))
     })
     .await
 }

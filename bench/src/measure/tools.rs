@@ -34,7 +34,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
         let mut workspace = Workspace::create(server.endpoint()).await?;
         let mut rows = small_calls(bench, &mut workspace).await?;
         rows.extend(greps(bench, &mut workspace).await?);
-        Ok(Section { method: METHOD, rows, breakdowns: Vec::new() })
+        Ok(Section::new(METHOD, rows))
     })
     .await
 }

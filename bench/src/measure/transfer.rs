@@ -60,7 +60,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
             Row::new("download of 1 GiB", spread(&down)?).beside(spread(&bare_down)?),
             growth("growth of the server during a download of 1 GiB", down_growth),
         ];
-        Ok(Section { method: METHOD, rows, breakdowns: Vec::new() })
+        Ok(Section::new(METHOD, rows))
     })
     .await
 }

@@ -24,7 +24,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
     let setup = ServerSetup { warm_pool_size: SIZE, ..bench.server("warm", 10)? };
     let rounds = bench.rounds(100, 3);
     let rows = with_server(&setup, async |server| claims(server.endpoint(), "local", rounds).await).await?;
-    Ok(Section { method: METHOD, rows, breakdowns: Vec::new() })
+    Ok(Section::new(METHOD, rows))
 }
 
 /// Creates out of a pool beside cold ones.
