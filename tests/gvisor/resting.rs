@@ -82,19 +82,25 @@ async fn finish(host: Host) {
 const POOL: (&str, u64) = ("WORKSPACE_WARM_POOL_SIZE", 2);
 const PAUSE: (&str, u64) = ("WORKSPACE_IDLE_PAUSE_SECONDS", 1);
 
+/// None of them is kept awake, so each of them has to go on.
+const ASLEEP: (&str, u64) = ("WORKSPACE_WARM_POOL_AWAKE", 0);
+
 /// Proves: LIFE-04
 #[tokio::test]
 async fn members_rest_under_docker() {
-    members_rest(Host::start_with_settings(&[POOL]).await).await;
+    members_rest(Host::start_with_settings(&[POOL, ASLEEP]).await).await;
 }
 
 #[tokio::test]
 async fn members_rest_without_docker() {
-    members_rest(without_docker(POOL).await).await;
+    members_rest(without_docker(&[POOL, ASLEEP]).await).await;
 }
 
-async fn without_docker((name, value): (&'static str, u64)) -> Host {
-    let options = TestServerOptions::default().with("WORKSPACE_GVISOR_MODE", "auto").with(name, value);
+async fn without_docker(settings: &[(&'static str, u64)]) -> Host {
+    let mut options = TestServerOptions::default().with("WORKSPACE_GVISOR_MODE", "auto");
+    for (name, value) in settings {
+        options = options.with(name, value);
+    }
     Host { server: options.start().await, docker: None }
 }
 
@@ -131,7 +137,7 @@ async fn idle_workspaces_rest_under_docker() {
 
 #[tokio::test]
 async fn idle_workspaces_rest_without_docker() {
-    idle_workspaces_rest(without_docker(PAUSE).await).await;
+    idle_workspaces_rest(without_docker(&[PAUSE]).await).await;
 }
 
 /// Whoever has removed the shell is told that, and not that the request is wrong.

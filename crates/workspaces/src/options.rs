@@ -43,6 +43,9 @@ pub struct Options {
     pub max_snapshots: u32,
     /// Sandboxes that are made before anybody asks for them.
     pub pools: Vec<PoolSpec>,
+    /// How many members of each pool, the next to be handed out, do not stand still: to go on takes longer than
+    /// everything else about handing one out.
+    pub pool_awake: u32,
     /// How often pools are looked after where nothing else calls for it.
     pub pool_interval: Duration,
     /// How often it is looked at what every workspace uses.
@@ -92,6 +95,7 @@ impl Default for Options {
             idle_pause: None,
             max_snapshots: 100,
             pools: Vec::new(),
+            pool_awake: 1,
             pool_interval: Duration::from_secs(5),
             usage_interval: Duration::from_secs(10),
             alert_percent: 80,

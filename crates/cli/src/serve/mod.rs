@@ -168,6 +168,7 @@ async fn start_workspaces(
         stream_idle: settings.stream_idle,
         idle_stop: settings.idle_stop,
         idle_pause: settings.idle_pause,
+        pool_awake: settings.warm_pool_awake,
         pools: pools::specs(settings),
         max_snapshots: settings.max_snapshots,
         alert_percent: settings.alert_percent,

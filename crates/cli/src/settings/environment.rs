@@ -67,6 +67,8 @@ pub(crate) const WORKSPACE_IDLE_PAUSE_SECONDS: &str = "WORKSPACE_IDLE_PAUSE_SECO
 pub(crate) const MCP_KEEP_RUNNING: &str = "MCP_KEEP_RUNNING";
 /// How many sandboxes are made before anybody asks for them; 0 is none. Default 2.
 pub(crate) const WORKSPACE_WARM_POOL_SIZE: &str = "WORKSPACE_WARM_POOL_SIZE";
+/// How many of a pool, the next to be handed out, do not stand still. Default 1.
+pub(crate) const WORKSPACE_WARM_POOL_AWAKE: &str = "WORKSPACE_WARM_POOL_AWAKE";
 /// How many copies of workspaces' files are kept at most. Default 100.
 pub(crate) const WORKSPACE_MAX_SNAPSHOTS: &str = "WORKSPACE_MAX_SNAPSHOTS";
 /// From how much on there is an alert, in per cent: of this host's processors, memory and disk for all
@@ -92,7 +94,7 @@ pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 /// A person's own folder.
 pub(crate) const HOME: &str = "HOME";
 
-const KNOWN: [&str; 36] = [
+const KNOWN: [&str; 37] = [
     EMERGENT_CONFIG,
     EMERGENT_DATA_DIR,
     EMERGENT_LISTEN,
@@ -119,6 +121,7 @@ const KNOWN: [&str; 36] = [
     WORKSPACE_IDLE_STOP_MINUTES,
     WORKSPACE_IDLE_PAUSE_SECONDS,
     WORKSPACE_WARM_POOL_SIZE,
+    WORKSPACE_WARM_POOL_AWAKE,
     WORKSPACE_MAX_SNAPSHOTS,
     WORKSPACE_ALERT_PERCENT,
     WORKSPACE_EGRESS_ALLOW,

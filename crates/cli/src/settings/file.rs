@@ -28,6 +28,7 @@
 //! idle_stop_minutes = 0
 //! idle_pause_seconds = 0
 //! warm_pool_size = 2
+//! warm_pool_awake = 1
 //! max_snapshots = 100
 //! alert_percent = 80
 //!
@@ -107,6 +108,7 @@ struct Workspaces {
     idle_stop_minutes: Option<u32>,
     idle_pause_seconds: Option<u32>,
     warm_pool_size: Option<u32>,
+    warm_pool_awake: Option<u32>,
     pools: Option<Vec<PoolTable>>,
     max_snapshots: Option<u32>,
     alert_percent: Option<u8>,
@@ -169,6 +171,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Layer, SettingsError> {
         idle_pause_seconds: file.workspaces.idle_pause_seconds,
         mcp_keep_running: file.mcp.keep_running,
         warm_pool_size: file.workspaces.warm_pool_size,
+        warm_pool_awake: file.workspaces.warm_pool_awake,
         pools: pools.transpose()?,
         max_snapshots: file.workspaces.max_snapshots,
         alert_percent: file.workspaces.alert_percent,

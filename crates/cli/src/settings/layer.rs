@@ -58,6 +58,7 @@ layer! {
     idle_pause_seconds: u32,
     mcp_keep_running: bool,
     warm_pool_size: u32,
+    warm_pool_awake: u32,
     pools: Vec<Pool>,
     max_snapshots: u32,
     alert_percent: u8,
@@ -105,6 +106,7 @@ impl Layer {
             idle_pause_seconds: environment.value(environment::WORKSPACE_IDLE_PAUSE_SECONDS)?,
             mcp_keep_running: environment.value::<Switch>(environment::MCP_KEEP_RUNNING)?.map(Switch::is_on),
             warm_pool_size: environment.value(environment::WORKSPACE_WARM_POOL_SIZE)?,
+            warm_pool_awake: environment.value(environment::WORKSPACE_WARM_POOL_AWAKE)?,
             // A list of tables is for the file alone.
             pools: None,
             max_snapshots: environment.value(environment::WORKSPACE_MAX_SNAPSHOTS)?,

@@ -112,6 +112,8 @@ pub(crate) struct Settings {
     pub(crate) mcp_keep_running: bool,
     /// Of the default pool.
     pub(crate) warm_pool_size: u32,
+    /// Of every pool.
+    pub(crate) warm_pool_awake: u32,
     /// Those beside it.
     pub(crate) pools: Vec<Pool>,
     pub(crate) max_snapshots: u32,
@@ -239,6 +241,7 @@ impl Settings {
                 .map(|seconds| Duration::from_secs(seconds.get().into())),
             mcp_keep_running: layer.mcp_keep_running.unwrap_or(false),
             warm_pool_size,
+            warm_pool_awake: layer.warm_pool_awake.unwrap_or(1),
             pools,
             max_snapshots: layer.max_snapshots.unwrap_or(100),
             alert_percent,

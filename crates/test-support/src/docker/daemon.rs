@@ -15,9 +15,10 @@
 //! forwarding switch of the host is touched. One folder is shared: what is mounted there outside, the daemon sees.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpListener;
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Mutex;
@@ -34,7 +35,9 @@ use super::{programs, remains, remote};
 /// copies; and because a containerd of the host's must not be found and used. `/usr` is read-only
 /// by the host's kernel for all of them, should a runtime under test let something reach it.
 ///
-/// What it reads is a signal for the daemon, or the word to start another one in its place.
+/// What it reads is a signal for the daemon, or the word to start another one where none runs (one that has
+/// ended is a zombie, and those have no program). On a busy machine a daemon gives up on its containerd; an
+/// administrator's service manager starts it once more, and so does whoever waits here.
 const FIRST_PROCESS: &str = r#"
     set -e
     for folder in /run /opt /etc/docker; do
@@ -46,7 +49,7 @@ const FIRST_PROCESS: &str = r#"
     "$@" < /dev/null &
     while read -r word; do
         case "$word" in
-            start) "$@" < /dev/null & ;;
+            start) if ! readlink "/proc/$!/exe" > /dev/null; then "$@" < /dev/null & fi ;;
             *) kill -s "$word" "$!"; wait "$!" || true; echo "$ENDED" ;;
         esac
     done
@@ -59,8 +62,11 @@ const ENDED: &str = "the daemon has ended";
 /// Where its certificates are, and those for a client.
 const CERTIFICATES: &str = "certificates";
 
-/// How long a daemon may take to listen; it takes half a second.
-const START_LIMIT: Duration = Duration::from_secs(30);
+/// How long a daemon may take to answer; it takes half a second.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether one that does not answer has to be started once more.
+const START_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// How long a daemon may take to end: it gives its containers ten seconds each, all at once.
 const END_LIMIT: Duration = Duration::from_secs(60);
@@ -129,7 +135,7 @@ impl DockerDaemon {
             .expect("unshare can be started");
         let lifeline = process.stdin.take();
         let daemon = Self { process: Mutex::new(process), lifeline, folder: Some(folder) };
-        daemon.wait_until_it_listens();
+        daemon.wait_until_it_answers();
         daemon
     }
 
@@ -148,8 +154,7 @@ impl DockerDaemon {
 
     /// Starts another in the place of one that has ended, and waits until it answers.
     pub fn start_again(&self) {
-        self.tell("start");
-        self.wait_until_it_listens();
+        self.wait_until_it_answers();
     }
 
     fn tell(&self, word: &str) {
@@ -195,17 +200,35 @@ impl DockerDaemon {
         self.folder.as_ref().expect("present until dropped").path()
     }
 
-    fn wait_until_it_listens(&self) {
+    /// It listens before it has found its containers, and may still give up after that.
+    fn wait_until_it_answers(&self) {
         let deadline = Instant::now() + START_LIMIT;
-        while std::os::unix::net::UnixStream::connect(self.socket()).is_err() {
+        let mut told = None::<Instant>;
+        while !self.answers() {
             let ended = self.process.lock().expect("not poisoned").try_wait().expect("it is our child");
             assert!(
                 ended.is_none() && Instant::now() < deadline,
-                "dockerd does not listen ({ended:?}; the tests need root). Its log:\n{}",
+                "dockerd does not answer ({ended:?}; the tests need root). Its log:\n{}",
                 self.log()
             );
+            if told.is_none_or(|told| told.elapsed() > START_AGAIN_AFTER) {
+                self.tell("start");
+                told = Some(Instant::now());
+            }
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    fn answers(&self) -> bool {
+        let ping = || -> io::Result<String> {
+            let mut stream = UnixStream::connect(self.socket())?;
+            stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+            stream.write_all(b"GET /_ping HTTP/1.0\r\n\r\n")?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok(answer)
+        };
+        ping().is_ok_and(|answer| answer.lines().next().is_some_and(|status| status.contains(" 200 ")))
     }
 
     /// What it has said so far.

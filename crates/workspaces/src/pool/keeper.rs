@@ -31,6 +31,7 @@ pub(crate) async fn keep(context: Arc<Context>) {
     loop {
         for stock in context.pools.stocks() {
             tend(&context, stock).await;
+            wake_the_next(&context, stock);
         }
         let is_woken = tokio::select! {
             () = context.pools.woken() => true,
@@ -144,12 +145,27 @@ async fn check_members(context: &Arc<Context>) {
         .await;
 }
 
-/// Members that have waited for a while stand still until somebody wants them.
+/// Whoever comes next does not wait until a sandbox goes on.
+fn wake_the_next(context: &Context, stock: &Stock) {
+    let next = stock.next(context.options.pool_awake).into_iter();
+    for entry in next.filter_map(|id| context.registry.get(id)) {
+        if entry.presence.resting.is_so() {
+            // Nobody waits for it.
+            let (reply, _) = oneshot::channel();
+            entry.tell(Request::Wake(reply));
+        }
+    }
+}
+
+/// The others stand still until it is their turn, once they have waited for a while.
 fn let_members_rest(context: &Context) {
     let unused_for = context.options.pool_interval;
+    let stocks = context.pools.stocks().iter();
+    let next: Vec<_> = stocks.flat_map(|stock| stock.next(context.options.pool_awake)).collect();
     let awake = context.registry.filter(|entry| {
         entry.status() == WorkspaceStatus::Ready
             && entry.is_in_pool()
+            && !next.contains(&entry.id)
             && !entry.presence.resting.is_so()
             && entry.presence.activity.is_idle_for(unused_for)
     });

@@ -48,6 +48,11 @@ impl Stock {
         u32::try_from(self.offered().len()).unwrap_or(u32::MAX)
     }
 
+    /// The next ones that are handed out.
+    pub(super) fn next(&self, count: u32) -> Vec<WorkspaceId> {
+        self.offered().iter().take(usize::try_from(count).unwrap_or(usize::MAX)).copied().collect()
+    }
+
     /// A member can be had.
     pub(crate) fn offer(&self, id: WorkspaceId) {
         let mut offered = self.offered();

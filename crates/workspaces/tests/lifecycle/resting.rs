@@ -20,6 +20,7 @@ async fn start(adjust: impl FnOnce(&mut Options)) -> Installation {
 
 fn pooled(options: &mut Options) {
     options.pools = vec![PoolSpec::of_defaults(2)];
+    options.pool_awake = 0;
     options.pool_interval = Duration::from_millis(50);
 }
 
@@ -64,6 +65,33 @@ async fn members_rest_until_they_are_handed_out() {
     assert_eq!(installation.seen(made.id).await, Some(ObservedState::Running));
     assert_eq!(installation.sh(made.id, "echo up").await, "up");
     installation.until_members_rest(2).await;
+}
+
+/// Whoever comes does not wait for it, unless others have come just before.
+#[tokio::test]
+async fn the_next_in_line_is_awake() {
+    let installation = start(|options| {
+        pooled(options);
+        options.pools = vec![PoolSpec::of_defaults(3)];
+        options.pool_awake = 1;
+    })
+    .await;
+    let all_but_one_rest = async || {
+        eventually("all but one stand still", || async {
+            let pool = &installation.handle().pools().pools[0];
+            (pool.ready, pool.resting) == (3, 2)
+        })
+        .await;
+    };
+    for round in 0..3 {
+        all_but_one_rest().await;
+        let members = installation.provider.list().await.unwrap();
+        let awake = members.iter().find(|member| member.state == ObservedState::Running).unwrap();
+        let made = installation.create().await;
+        assert_eq!((made.id, installation.handle().pools().hits), (awake.id, round + 1));
+        assert_eq!(installation.sh(made.id, "echo up").await, "up");
+        installation.handle().destroy(made.id).await.unwrap();
+    }
 }
 
 #[tokio::test]
