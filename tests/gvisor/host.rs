@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
+use emergent_provider_gvisor::DEFAULT_IMAGE;
 use emergent_test_support::{Answer, TestDocker, TestServer, TestServerOptions, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
+
+use crate::unpacked;
 
 pub(crate) const WORKSPACES: &str = "/api/v1/agent/workspaces";
 
@@ -31,9 +34,19 @@ impl Host {
         Self::start_told(TestDocker::get(), settings).await
     }
 
-    /// What every server of these tests is started with.
+    /// What every server of these tests is started with. It finds the default image unpacked.
     pub(crate) fn options(docker: &TestDocker) -> TestServerOptions {
-        TestServerOptions { within: Some(docker.shared().to_owned()), ..Default::default() }
+        TestServerOptions {
+            within: Some(docker.shared().to_owned()),
+            elsewhere: vec![("containers/images", docker.images())],
+            ..Default::default()
+        }
+    }
+
+    /// What a server is started with that finds no Docker, but a runsc, and the default image unpacked.
+    pub(crate) fn options_without_docker() -> TestServerOptions {
+        let elsewhere = vec![("direct/images", unpacked::once(DEFAULT_IMAGE))];
+        TestServerOptions { elsewhere, ..Default::default() }.with("WORKSPACE_GVISOR_MODE", "auto")
     }
 
     pub(crate) async fn start_told(docker: TestDocker, settings: Vec<(&'static str, String)>) -> Self {
@@ -44,7 +57,7 @@ impl Host {
         Self { server: options.start().await, docker: Some(docker) }
     }
 
-    /// A server that finds no Docker, and a runsc.
+    /// A server that finds no Docker, a runsc, and no image.
     pub(crate) async fn without_docker() -> Self {
         let options = TestServerOptions::default().with("WORKSPACE_GVISOR_MODE", "auto");
         Self { server: options.start().await, docker: None }

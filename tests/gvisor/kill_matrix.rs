@@ -65,14 +65,12 @@ mod under_docker {
 }
 
 mod without_docker {
-    use emergent_test_support::TestServerOptions;
-
     use super::Operation;
+    use crate::host::Host;
     use crate::killing::test_each_operation;
 
     async fn kill_at_work(operation: Operation) {
-        let options = TestServerOptions::default().with("WORKSPACE_GVISOR_MODE", "auto");
-        super::kill_at_work(&options, operation).await;
+        super::kill_at_work(&Host::options_without_docker(), operation).await;
     }
 
     test_each_operation!(kill_at_work, restore: Restore, refill: Refill, stop: Stop,

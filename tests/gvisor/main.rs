@@ -19,4 +19,6 @@ mod remote;
 mod restarts;
 mod resting;
 mod secrets;
+#[path = "../../crates/provider-gvisor/tests/direct/unpacked.rs"]
+mod unpacked;
 mod workspaces;

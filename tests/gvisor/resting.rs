@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use emergent_test_support::{TestServerOptions, eventually};
+use emergent_test_support::eventually;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -97,7 +97,7 @@ async fn members_rest_without_docker() {
 }
 
 async fn without_docker(settings: &[(&'static str, u64)]) -> Host {
-    let mut options = TestServerOptions::default().with("WORKSPACE_GVISOR_MODE", "auto");
+    let mut options = Host::options_without_docker();
     for (name, value) in settings {
         options = options.with(name, value);
     }

@@ -1,8 +1,8 @@
 //! The real program, serving.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{DirBuilderExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
@@ -42,6 +42,8 @@ pub struct TestServerOptions {
     pub within: Option<PathBuf>,
     /// Listen where it did before when it is started again, for clients that come back by themselves.
     pub same_address: bool,
+    /// Folders of its data folder that it finds somewhere else.
+    pub elsewhere: Vec<(&'static str, PathBuf)>,
 }
 
 impl TestServerOptions {
@@ -62,6 +64,16 @@ impl TestServerOptions {
             TempDir::with_prefix_in("emergent-test-", within).expect("a temporary folder can be made");
         let mut server =
             TestServer { options: self, folder, running: None, url: String::new(), token: String::new() };
+        for (name, place) in &server.options.elsewhere {
+            let name = server.data_dir().join(name);
+            let above = name.parent().expect("it is below the data folder");
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(above)
+                .and_then(|()| symlink(place, &name))
+                .expect("a temporary folder can be written to");
+        }
         server.start_again().await;
         server
     }

@@ -199,6 +199,7 @@ mod tests {
             python: &[],
             node: &[],
             tests: Tests::NotYet,
+            only_long: None,
             beside: None,
             second_tries: 0,
             budget: Duration::ZERO,

@@ -150,12 +150,16 @@ fn build(repository: &Repository) -> Result<()> {
 }
 
 fn run_tier(repository: &Repository, tier: &Tier, filter: &str, long: bool) -> Result<Outcome> {
+    let filter = match tier.only_long {
+        Some(only_long) if !long => format!("({filter}) - ({only_long})"),
+        _ => filter.to_owned(),
+    };
     let profile = if long { "long" } else { "default" };
     let report = repository.path(format!("target/nextest/{profile}/junit.xml"));
     let _ = fs::remove_file(&report);
 
     let mut command =
-        repository.cargo(&["nextest", "run", "--workspace", "--profile", profile, "--filterset", filter]);
+        repository.cargo(&["nextest", "run", "--workspace", "--profile", profile, "--filterset", &filter]);
     if long {
         // Read by the suites that repeat themselves, and by proptest.
         command.env("EMERGENT_TEST_LONG", "1").env("PROPTEST_CASES", "2560");
@@ -191,7 +195,19 @@ fn run_tier(repository: &Repository, tier: &Tier, filter: &str, long: bool) -> R
         Some(code) => Some(format!("nextest ended with code {code}")),
         None => Some("nextest was killed".to_owned()),
     };
-    Ok(Outcome::Ran { passed, failed, second_tries, took, budget: budget(tier, long), complaint })
+    let left_for_long = match tier.only_long {
+        Some(only_long) if !long => list_tests(repository, only_long)?.len(),
+        _ => 0,
+    };
+    Ok(Outcome::Ran {
+        passed,
+        failed,
+        second_tries,
+        left_for_long,
+        took,
+        budget: budget(tier, long),
+        complaint,
+    })
 }
 
 fn budget(tier: &Tier, long: bool) -> Duration {

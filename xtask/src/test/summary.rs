@@ -20,6 +20,8 @@ pub(crate) enum Outcome {
         failed: usize,
         /// The names of those that failed once and passed then.
         second_tries: Vec<String>,
+        /// How many more there are with `--long`.
+        left_for_long: usize,
         took: Duration,
         budget: Duration,
         complaint: Option<String>,
@@ -62,7 +64,7 @@ pub(crate) fn render(rows: &[Row], ci: bool) -> String {
     let mut again = Vec::new();
     for Row { tier, outcome } in rows {
         let (result, counts, why) = match outcome {
-            Outcome::Ran { passed, failed, second_tries, took, budget, complaint } => {
+            Outcome::Ran { passed, failed, second_tries, left_for_long, took, budget, complaint } => {
                 again.extend(second_tries);
                 all_passed += passed;
                 all_failed += failed;
@@ -70,6 +72,7 @@ pub(crate) fn render(rows: &[Row], ci: bool) -> String {
                 let why = match complaint {
                     Some(complaint) => complaint.clone(),
                     None if outcome.over_budget() => "over its time budget".to_owned(),
+                    None if *left_for_long > 0 => format!("{left_for_long} more with --long"),
                     None => String::new(),
                 };
                 let (took, budget) = (took.as_secs_f64(), budget.as_secs());
@@ -113,6 +116,7 @@ mod tests {
             passed: 7,
             failed,
             second_tries: vec!["emergent-e2e::local siege".to_owned()],
+            left_for_long: 0,
             took: Duration::from_secs(seconds),
             budget: Duration::from_secs(60),
             complaint: complaint.map(str::to_owned),

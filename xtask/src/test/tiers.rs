@@ -37,6 +37,9 @@ pub(crate) struct Tier {
     pub(crate) python: &'static [PythonTool],
     pub(crate) node: &'static [NodeFolder],
     pub(crate) tests: Tests,
+    /// Those of them that wait for `--long`: what the others show each time, once more on a rarer path. The
+    /// summary counts them.
+    pub(crate) only_long: Option<&'static str>,
     /// A program of this workspace that runs beside the tests.
     pub(crate) beside: Option<&'static str>,
     /// How many of its tests may fail once and pass when they are run again. Only where tests wait for
@@ -177,6 +180,10 @@ const BENCH_TOOLS: &[Tool] = &[
     NPM,
 ];
 
+/// Docker's own runtime, and volumes of an engine that may be elsewhere: where they are not what gVisor and its disks
+/// are, there are tests of that, and the suite that all providers share is run over those two each time.
+const GVISOR_ONLY_LONG: &str = "test(/^(dockers_own|on_volumes)::/)";
+
 /// Every tier, in the order they run: the quick ones first.
 pub(crate) const TIERS: &[Tier] = &[
     Tier {
@@ -190,6 +197,7 @@ pub(crate) const TIERS: &[Tier] = &[
             "not (package(emergent-store) | package(/^emergent-provider-(local|gvisor)/) \
              | (package(/^emergent-(host-|images)/) & binary(host)) | package(emergent-e2e))",
         ),
+        only_long: None,
         beside: None,
         second_tries: 1,
         budget: Duration::from_secs(540),
@@ -201,6 +209,7 @@ pub(crate) const TIERS: &[Tier] = &[
         python: &[],
         node: &[],
         tests: Tests::Selected("package(emergent-store)"),
+        only_long: None,
         beside: None,
         second_tries: 0,
         budget: Duration::from_secs(180),
@@ -215,6 +224,7 @@ pub(crate) const TIERS: &[Tier] = &[
             "package(emergent-provider-local) | (package(/^emergent-host-/) & binary(host)) \
              | (package(emergent-e2e) & binary(local))",
         ),
+        only_long: None,
         beside: None,
         second_tries: 2,
         budget: Duration::from_secs(900),
@@ -226,6 +236,7 @@ pub(crate) const TIERS: &[Tier] = &[
         python: &[],
         node: &[],
         tests: Tests::Selected("package(emergent-e2e) & binary(api)"),
+        only_long: None,
         beside: None,
         second_tries: 2,
         budget: Duration::from_secs(540),
@@ -237,6 +248,7 @@ pub(crate) const TIERS: &[Tier] = &[
         python: &[PythonTool { name: "schemathesis", package: "schemathesis", version: "4.32.5" }],
         node: &[],
         tests: Tests::Selected("package(emergent-e2e) & binary(schema)"),
+        only_long: None,
         beside: None,
         second_tries: 0,
         budget: Duration::from_secs(300),
@@ -251,6 +263,7 @@ pub(crate) const TIERS: &[Tier] = &[
             "package(emergent-provider-gvisor) | (package(emergent-images) & binary(host)) \
              | (package(emergent-e2e) & binary(gvisor))",
         ),
+        only_long: Some(GVISOR_ONLY_LONG),
         beside: Some("emergent-test-docker"),
         second_tries: 3,
         budget: Duration::from_secs(2400),
@@ -263,6 +276,7 @@ pub(crate) const TIERS: &[Tier] = &[
         python: MCP_PYTHON,
         node: &[NODE_RUNTIME, MCP_SERVERS, MCP_CLIENTS],
         tests: Tests::Selected("package(emergent-e2e) & binary(mcp)"),
+        only_long: None,
         beside: None,
         second_tries: 1,
         budget: Duration::from_secs(360),
@@ -279,6 +293,7 @@ pub(crate) const BENCH: Tier = Tier {
     python: &[],
     node: &[NODE_RUNTIME, MCP_SERVERS, MCP_GATEWAY],
     tests: Tests::NotYet,
+    only_long: None,
     beside: None,
     second_tries: 0,
     budget: Duration::ZERO,
@@ -292,6 +307,7 @@ const fn not_yet(name: TierName) -> Tier {
         python: &[],
         node: &[],
         tests: Tests::NotYet,
+        only_long: None,
         beside: None,
         second_tries: 0,
         budget: Duration::ZERO,

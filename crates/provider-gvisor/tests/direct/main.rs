@@ -13,19 +13,19 @@ mod memory;
 mod network;
 mod posture;
 mod reboot;
+mod unpacked;
 mod volumes;
 #[path = "../../../host-net/tests/host/world.rs"]
 #[expect(dead_code, reason = "shared with the tests of host-net")]
 mod world;
 
-use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use emergent_provider::conformance::Subject;
-use emergent_provider_gvisor::{DirectImages, DirectOptions, DirectProvider, find_runsc};
-use emergent_test_support::{TEST_IMAGE, TestDocker};
+use emergent_provider_gvisor::{DirectOptions, DirectProvider, find_runsc};
+use emergent_test_support::TEST_IMAGE;
 use emergent_types::InstallationId;
 
 /// The data folder of a new server that finds the image of tests unpacked: unpacking takes longer than most
@@ -34,30 +34,8 @@ fn data_folder() -> tempfile::TempDir {
     let data = tempfile::Builder::new().prefix("emergent-direct-").tempdir().unwrap();
     let own = data.path().join("direct");
     std::fs::DirBuilder::new().mode(0o700).create(&own).unwrap();
-    std::os::unix::fs::symlink(unpacked_once(), own.join("images")).unwrap();
+    std::os::unix::fs::symlink(unpacked::once(TEST_IMAGE), own.join("images")).unwrap();
     data
-}
-
-/// Images for all tests of this machine.
-fn unpacked_once() -> PathBuf {
-    let archive = TestDocker::image_archive();
-    let shared = archive.with_file_name("direct");
-    std::fs::create_dir_all(&shared).unwrap();
-    let lock = File::create(shared.join("lock")).unwrap();
-    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    let images = DirectImages::of(&shared);
-    if !images.has(TEST_IMAGE) {
-        let unpacking = async {
-            let file = tokio::fs::File::open(&archive).await.unwrap();
-            images.put(TEST_IMAGE, tokio_util::io::ReaderStream::with_capacity(file, 1 << 20)).await.unwrap()
-        };
-        // On a thread of its own: the test's may be in a runtime already.
-        std::thread::scope(|scope| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            scope.spawn(move || runtime.block_on(unpacking)).join().unwrap();
-        });
-    }
-    shared.join("direct/images")
 }
 
 fn options(data: &Path, installation: InstallationId) -> DirectOptions {

@@ -129,16 +129,21 @@ impl TestDocker {
     /// longer than most tests.
     pub fn data_folder(&self) -> tempfile::TempDir {
         let folder = self.folder();
-        let (own, all) = (folder.path().join("containers"), self.shared.join("images"));
-        let mut private = std::fs::DirBuilder::new();
-        private.mode(0o700);
-        private
-            .recursive(true)
-            .create(&all)
-            .and_then(|()| private.create(&own))
+        let (own, all) = (folder.path().join("containers"), self.images());
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&own)
             .and_then(|()| std::os::unix::fs::symlink(&all, own.join("images")))
             .expect("a temporary folder can be written to");
         folder
+    }
+
+    /// A folder for images of this Docker's that are unpacked once for all who look there.
+    pub fn images(&self) -> PathBuf {
+        let images = self.shared.join("images");
+        let mut private = std::fs::DirBuilder::new();
+        private.mode(0o700).recursive(true).create(&images).expect("a temporary folder can be written to");
+        images
     }
 
     /// For whoever starts tests that are to use this one: what they must find in their environment.
