@@ -70,7 +70,7 @@ fn answer_names(internet: &Namespace, resolver: &str, address: [u8; 4]) {
 /// A host with the internet around it, and a runtime all of whose threads are there.
 fn on_a_host_of_its_own<F: Future<Output = ()>>(test: impl FnOnce(Server, Namespace) -> F + Send) {
     // Packages cannot be had from there.
-    crate::unpacked_once();
+    crate::unpacked::once(emergent_test_support::TEST_IMAGE);
     on_a_host(|world| {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
