@@ -8,7 +8,7 @@ use crate::host::Host;
 /// Proves: GVIS-02, GVIS-03
 #[tokio::test]
 async fn without_runsc_the_next_provider_serves_and_it_is_told() {
-    let host = Host::start_with(TestDocker::own_without_runsc()).await;
+    let host = Host::start_with_all_providers(TestDocker::own_without_runsc(), &[]).await;
     let gvisor = host.provider("gvisor").await;
     assert_eq!(gvisor["status"], "unhealthy");
     assert!(gvisor["reason"].as_str().unwrap().contains("gVisor runtime not available"), "{gvisor}");

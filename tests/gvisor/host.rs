@@ -13,7 +13,8 @@ use crate::unpacked;
 
 pub(crate) const WORKSPACES: &str = "/api/v1/agent/workspaces";
 
-/// A server that was told where Docker is and nothing else.
+/// A server that was told where Docker is. Most are told as well that only gVisor is wanted: it takes some seconds to
+/// try out every other provider.
 pub(crate) struct Host {
     pub(crate) server: TestServer,
     pub(crate) docker: Option<TestDocker>,
@@ -50,7 +51,21 @@ impl Host {
     }
 
     pub(crate) async fn start_told(docker: TestDocker, settings: Vec<(&'static str, String)>) -> Self {
-        let mut options = Self::options(&docker).with("DOCKER_HOST", docker.address());
+        Self::start_by(Self::options(&docker).with("WORKSPACE_PROVIDERS", "gvisor"), docker, settings).await
+    }
+
+    /// A server that was told where Docker is, and nothing of who is to serve.
+    pub(crate) async fn start_with_all_providers(docker: TestDocker, settings: &[(&'static str, u64)]) -> Self {
+        let settings = settings.iter().map(|(name, value)| (*name, value.to_string())).collect();
+        Self::start_by(Self::options(&docker), docker, settings).await
+    }
+
+    async fn start_by(
+        options: TestServerOptions,
+        docker: TestDocker,
+        settings: Vec<(&'static str, String)>,
+    ) -> Self {
+        let mut options = options.with("DOCKER_HOST", docker.address());
         for (name, value) in settings {
             options = options.with(name, value);
         }

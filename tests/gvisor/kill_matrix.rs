@@ -56,7 +56,8 @@ mod under_docker {
 
     async fn kill_at_work(operation: Operation) {
         let docker = TestDocker::get();
-        let options = Host::options(&docker).with("DOCKER_HOST", docker.address());
+        let options =
+            Host::options(&docker).with("DOCKER_HOST", docker.address()).with("WORKSPACE_PROVIDERS", "gvisor");
         super::kill_at_work(&options, operation).await;
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use emergent_test_support::eventually;
+use emergent_test_support::{TestDocker, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -20,7 +20,8 @@ pub(crate) async fn until_ready(host: &Host, ready: u64) -> Value {
 /// Proves: LIFE-03, ORCH-19
 #[tokio::test]
 async fn a_create_takes_a_sandbox_that_is_there() {
-    let host = Host::start_with_settings(&[("WORKSPACE_WARM_POOL_SIZE", 1)]).await;
+    let settings = [("WORKSPACE_WARM_POOL_SIZE", 1)];
+    let host = Host::start_with_all_providers(TestDocker::get(), &settings).await;
     until_ready(&host, 1).await;
     let body = json!({"env": {"COLOUR": "green"}});
     let made = host.call(Method::POST, WORKSPACES, Some(&body)).await;

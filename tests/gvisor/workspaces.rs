@@ -1,5 +1,6 @@
 //! What a user with Docker and runsc gets without saying anything.
 
+use emergent_test_support::TestDocker;
 use serde_json::{Value, json};
 
 use crate::host::{Host, WORKSPACES};
@@ -8,7 +9,7 @@ use crate::host::{Host, WORKSPACES};
 /// Proves: DESIGN-1.4, DESIGN-7.7, RISK-E2B-4
 #[tokio::test]
 async fn gvisor_is_what_one_gets() {
-    let host = Host::start().await;
+    let host = Host::start_with_all_providers(TestDocker::get(), &[]).await;
     let provider = host.provider("gvisor").await;
     assert_eq!((&provider["status"], &provider["isolation"]), (&json!("healthy"), &json!("gvisor")));
     let made = host.create(json!({})).await;
