@@ -11,10 +11,10 @@ use sqlx::migrate::Migrator;
 
 use super::failure::open_error;
 use crate::OpenError;
-use crate::migration::{latest_version, migrate_error};
+use crate::migration::{latest_version, migrate_error, migrator, scripts};
 
 pub(super) static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
-    let mut migrations = sqlx::migrate!("../../migrations/postgres");
+    let mut migrations = migrator(scripts::POSTGRES);
     // Others may keep their tables in the same database, and notes of their own.
     migrations.create_schema("core");
     migrations.dangerous_set_table_name("core.workspace_migrations");

@@ -4,14 +4,16 @@
 //! note that it ran, so a kill between or within them leaves a database that the next start
 //! continues from.
 
+use std::sync::LazyLock;
+
 use sqlx::SqliteConnection;
 use sqlx::migrate::Migrator;
 
 use super::failure::open_error;
 use crate::OpenError;
-use crate::migration::{latest_version, migrate_error};
+use crate::migration::{latest_version, migrate_error, migrator, scripts};
 
-pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
+pub(crate) static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| migrator(scripts::SQLITE));
 
 /// Applies what is missing. Refuses a database that a later or different build has migrated.
 pub(super) async fn run(database: &str, connection: &mut SqliteConnection) -> Result<(), OpenError> {
