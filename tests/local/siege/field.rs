@@ -16,10 +16,10 @@ const QUIET: Duration = Duration::from_millis(1500);
 const FACTOR: u32 = 4;
 
 /// What a read may take in any case: less is noise.
-const READ_NOISE: Duration = Duration::from_millis(25);
+const READ_NOISE: Duration = Duration::from_millis(60);
 
 /// The same for a command, which is a process that must be given a processor first.
-const BASH_NOISE: Duration = Duration::from_millis(40);
+const BASH_NOISE: Duration = Duration::from_millis(150);
 
 /// How much more memory the server may take.
 const MEMORY_KIB: u64 = 32 << 10;

@@ -60,15 +60,14 @@ pub(crate) fn run(repository: &Repository, options: &Options) -> Result<bool> {
 
     let results = repository.path(junit::FOLDER);
     fs::create_dir_all(&results).with_context(|| format!("cannot make {}", results.display()))?;
-    for tier in &selected {
-        // A result of an earlier run must not speak for this one.
-        let _ = fs::remove_file(repository.path(junit::file_of(&tier.name.to_string())));
-    }
-
     ensure_nextest(repository)?;
     let readiness = build_and_make_ready(repository, &selected)?;
     if options.build_only {
         return Ok(true);
+    }
+    for tier in &selected {
+        // A result of an earlier run must not speak for this one.
+        let _ = fs::remove_file(repository.path(junit::file_of(&tier.name.to_string())));
     }
 
     let mut rows = Vec::new();
