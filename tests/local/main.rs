@@ -17,6 +17,7 @@ mod command_line_tools;
 mod disk_watch;
 mod doctor;
 mod egress;
+mod first_process;
 mod full_data_folder;
 mod kill_matrix;
 #[path = "../killing.rs"]

@@ -11,6 +11,7 @@ mod connection;
 mod doctor;
 mod events;
 mod exit;
+mod first_process;
 mod image;
 mod mcp;
 mod mcp_stdio;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments, output: Output) -> Result<ExitCode, Failure> {
     let Arguments { common, command } = arguments;
     match command {
+        Command::Serve(_) if first_process::is_so() => first_process::stand_before(),
         Command::Serve(serve) => serve::run(&common, &serve),
         Command::Workspace { command } => workspace::run(&common, command, output),
         Command::Token { command } => token::run(&common, command, output),

@@ -27,7 +27,7 @@ pub use docker::{DaemonOptions, DockerDaemon, TEST_IMAGE, TestDocker};
 pub use own_mounts::{OwnMounts, SmallDisk, with_own_mounts};
 pub use postgres::{Durability, PostgresServer};
 pub use probe::{Answer, Probe};
-pub use program::{CommandOutput, run_program, run_program_with_input, run_unprivileged};
+pub use program::{CommandOutput, program_path, run_program, run_program_with_input, run_unprivileged};
 pub use sandbox::Sandbox;
 pub use server::{TestServer, TestServerOptions};
 pub use waiting::eventually;

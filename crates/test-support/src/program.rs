@@ -33,6 +33,15 @@ pub(crate) fn locate() -> Result<PathBuf> {
     }
 }
 
+/// Where the program is, for tests that start it in a way of their own.
+///
+/// # Panics
+///
+/// When it is not built.
+pub fn program_path() -> PathBuf {
+    locate().expect("the program is built")
+}
+
 /// What a run of the program left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutput {
