@@ -142,6 +142,7 @@ fn name_of(outcome: CallOutcome) -> &'static str {
         CallOutcome::Ok => "ok",
         CallOutcome::ToolError => "tool_error",
         CallOutcome::ProtocolError => "protocol_error",
+        CallOutcome::Ended => "ended",
         CallOutcome::Timeout => "timeout",
         CallOutcome::Cancelled => "cancelled",
     }
@@ -152,6 +153,7 @@ fn ending_of(outcome: CallOutcome) -> Ending {
     match outcome {
         CallOutcome::Ok | CallOutcome::ToolError => Ending::Ok,
         CallOutcome::ProtocolError => Ending::Error(ErrorCode::McpAnswerUnusable),
+        CallOutcome::Ended => Ending::Error(ErrorCode::McpServerEnded),
         CallOutcome::Timeout => Ending::Error(ErrorCode::Timeout),
         CallOutcome::Cancelled => Ending::Cancelled,
     }

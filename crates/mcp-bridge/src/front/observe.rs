@@ -19,6 +19,8 @@ pub enum CallOutcome {
     ToolError,
     /// There is an error in place of a result, of the server's or of the bridge's.
     ProtocolError,
+    /// The server's process ended before it had answered.
+    Ended,
     /// There was no answer in time.
     Timeout,
     /// The client took it back.
@@ -79,6 +81,7 @@ impl Watched {
             Ok(answer) => outcome_of(answer),
             Err(CallError::TimedOut(_)) => CallOutcome::Timeout,
             Err(CallError::Cancelled) => CallOutcome::Cancelled,
+            Err(CallError::Ended { .. }) => CallOutcome::Ended,
             Err(_) => CallOutcome::ProtocolError,
         });
     }

@@ -74,3 +74,24 @@ async fn every_call_of_a_tool_is_told_once() {
     assert!(told.iter().all(|report| report.principal.as_str() == "me"));
     assert!(told[3].duration >= Duration::from_millis(300));
 }
+
+#[tokio::test]
+async fn a_call_whose_server_ended_is_told_as_such() {
+    let told = Arc::new(Told::default());
+    let options = FrontOptions { observer: Some(told.clone()), ..FrontOptions::default() };
+    let (front, mut fake, _ended) = scripted(options).await;
+    let web = Web::introduced(&front, "me", "2025-11-25").await;
+    tokio::join!(
+        async {
+            web.call(json!(1), "unlucky", json!({})).await.answer().await;
+        },
+        async {
+            fake.expect("tools/call").await;
+            drop(fake);
+        }
+    );
+    settle().await;
+    let told = told.0.lock().unwrap();
+    let seen: Vec<_> = told.iter().map(|report| (report.tool.as_str(), report.outcome)).collect();
+    assert_eq!(seen, [("unlucky", CallOutcome::Ended)]);
+}
