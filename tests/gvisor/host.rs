@@ -55,7 +55,10 @@ impl Host {
     }
 
     /// A server that was told where Docker is, and nothing of who is to serve.
-    pub(crate) async fn start_with_all_providers(docker: TestDocker, settings: &[(&'static str, u64)]) -> Self {
+    pub(crate) async fn start_with_all_providers(
+        docker: TestDocker,
+        settings: &[(&'static str, u64)],
+    ) -> Self {
         let settings = settings.iter().map(|(name, value)| (*name, value.to_string())).collect();
         Self::start_by(Self::options(&docker), docker, settings).await
     }

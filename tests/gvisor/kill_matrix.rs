@@ -56,8 +56,9 @@ mod under_docker {
 
     async fn kill_at_work(operation: Operation) {
         let docker = TestDocker::get();
-        let options =
-            Host::options(&docker).with("DOCKER_HOST", docker.address()).with("WORKSPACE_PROVIDERS", "gvisor");
+        let options = Host::options(&docker)
+            .with("DOCKER_HOST", docker.address())
+            .with("WORKSPACE_PROVIDERS", "gvisor");
         super::kill_at_work(&options, operation).await;
     }
 

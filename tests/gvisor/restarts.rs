@@ -111,8 +111,7 @@ async fn files_outlive_docker_without_live_restore() {
 async fn docker_dies_in_the_middle_of_anything() {
     let host = Host::start_with(live_restore()).await;
     // Right at its beginning, and in its midst.
-    let moments: &[u64] =
-        if std::env::var_os("EMERGENT_TEST_LONG").is_some() { &[20, 200] } else { &[200] };
+    let moments: &[u64] = if std::env::var_os("EMERGENT_TEST_LONG").is_some() { &[20, 200] } else { &[200] };
     for &milliseconds in moments {
         for operation in ["create", "stop", "resume", "destroy"] {
             let (method, path, body) = host.before(operation).await;
