@@ -11,6 +11,7 @@ mod connection;
 mod doctor;
 mod events;
 mod exit;
+mod git_host;
 mod image;
 mod mcp;
 mod mcp_stdio;
@@ -58,6 +59,7 @@ fn run(arguments: Arguments, output: Output) -> Result<ExitCode, Failure> {
     match command {
         Command::Serve(serve) => serve::run(&common, &serve),
         Command::Workspace { command } => workspace::run(&common, command, output),
+        Command::GitHost { command } => git_host::run(&common, command, output),
         Command::Token { command } => token::run(&common, command, output),
         Command::Mcp { command } => mcp::run(&common, command, output),
         Command::McpStdio(arguments) => arguments.run(&common),
