@@ -116,7 +116,7 @@ const FACES: [Face; 2] = [
 
 /// Proves: DESIGN-5.2, DESIGN-5.5, LIFE-07, LIFE-22, GOAL-2
 #[tokio::test]
-async fn stock_clients_notice_no_more_than_a_failed_call() {
+async fn stock_clients_outlive_the_program_and_connect_anew_after_a_restart() {
     let options = TestServerOptions { same_address: true, ..TestServerOptions::default() };
     let mut control = options.start().await;
     let (everything, _) = join!(
