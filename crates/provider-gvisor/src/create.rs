@@ -55,7 +55,10 @@ impl Host {
                 Ok(sandbox)
             }
             Err(error) => {
-                self.remove_everything(&docker, Operation::Create, spec.id).await?;
+                if let Err(left) = self.remove_everything(&docker, Operation::Create, spec.id).await {
+                    // It goes when the workspace is destroyed. Why there is none is what anybody wants to know.
+                    tracing::warn!(workspace = %spec.id, error = %left, "what a failed create left stays for now: {left}");
+                }
                 Err(error)
             }
         }

@@ -226,6 +226,9 @@ impl Host {
 
 /// The image with nothing in it, made where it is missing.
 pub(crate) async fn empty_image(docker: &Docker) -> Result<PresentImage, EngineError> {
+    /// Two imports at once make two images, of which one has no name.
+    static IMPORTING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    let _alone = IMPORTING.lock().await;
     let (repository, tag) = EMPTY_IMAGE;
     let name = format!("{repository}:{tag}");
     if let Some(image) = image::present(docker, &name).await? {

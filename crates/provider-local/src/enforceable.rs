@@ -3,14 +3,13 @@
 
 use emergent_host_disk::MIN_BYTES;
 use emergent_provider::{NamedDemands, ProviderError, SandboxSpec};
-use emergent_types::{ByteSize, Enforcement};
+use emergent_types::{ByteSize, Enforcement, ResourceLimits};
 
 use crate::cgroup::Controller;
 use crate::means::{DiskKind, Launcher, Means};
 use crate::provider::KIND;
 
-/// Below this the agent itself and one small command do not fit.
-const MIN_MEMORY: ByteSize = ByteSize::from_mib(32);
+const MIN_MEMORY: ByteSize = ResourceLimits::LEAST_MEMORY;
 
 /// Above this some host file systems cannot hold one file.
 const MAX_DISK: ByteSize = ByteSize::from_gib(8 << 10);
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
     use crate::cgroup::Cgroups;
     use emergent_agent_client::AgentKey;
-    use emergent_types::{NetworkMode, ResourceLimits, WorkspaceId};
+    use emergent_types::{NetworkMode, WorkspaceId};
 
     #[test]
     fn what_cannot_be_enforced_is_named() {

@@ -43,7 +43,8 @@ impl Capabilities {
         let follows = self.adjustable.pids || self.limits.pids == Enforcement::NotEnforced;
         from.disk == to.disk
             && (from.cpu == to.cpu || self.adjustable.cpu)
-            && (from.memory == to.memory || (self.adjustable.memory && follows))
+            && (from.memory == to.memory
+                || (self.adjustable.memory && follows && to.memory >= ResourceLimits::LEAST_MEMORY))
     }
 }
 

@@ -231,6 +231,9 @@ pub struct ResourceLimits {
 }
 
 impl ResourceLimits {
+    /// Less memory than this does not hold the agent itself and one small command.
+    pub const LEAST_MEMORY: ByteSize = ByteSize::from_mib(32);
+
     /// An agent workspace's limits where neither request nor configuration says otherwise.
     pub const WORKSPACE_DEFAULT: Self =
         Self { cpu: Cpu::from_millis(2000), memory: ByteSize::from_gib(4), disk: ByteSize::from_gib(10) };

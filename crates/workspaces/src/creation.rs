@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use crate::actor::{Actor, Claim, Claimed, Phase, Request};
 use crate::new_workspace::Named;
-use crate::pool::{MEMBER_TTL, Miss, fit};
+use crate::pool::{MEMBER_TTL, Miss, Stock, fit};
 use crate::service::{Context, Entry};
 use crate::volumes::volumes_of;
 use crate::{CreateError, Handle, NewWorkspace, Options, Place, PoolSpec};
@@ -186,6 +186,10 @@ impl Handle {
             }
             let member = match member {
                 Ok(member) => member,
+                // What waits in other pools does not fit; the one that would have served it is empty.
+                Err(miss) if miss > Miss::Empty && self.would_be_had(row, named, &cold).await => {
+                    return Ok(Err(Miss::Empty));
+                }
                 Err(miss) => return Ok(Err(miss)),
             };
             let (reply, claimed) = oneshot::channel();
@@ -211,6 +215,24 @@ impl Handle {
                 Claimed::Refused(error) => return Err(error),
             }
         }
+    }
+
+    /// Whether a pool would serve such a request, had it a member that is ready.
+    async fn would_be_had(&self, row: &WorkspaceRow, named: Named, cold: &fit::Cold) -> bool {
+        let is_empty = |stock: &&Stock| stock.size() > 0 && stock.offered_count() == 0;
+        for stock in self.context.pools.stocks().iter().filter(is_empty) {
+            let wanted = member_row(&self.context, &stock.spec).await;
+            let member = WorkspaceRow {
+                provider: cold.provider,
+                isolation: Some(cold.capabilities.isolation),
+                disk_enforcement: Some(cold.capabilities.limits.disk),
+                ..wanted
+            };
+            if fit::check(&member, row, named.demands, cold).is_ok() {
+                return true;
+            }
+        }
+        false
     }
 
     /// The request with what it leaves to the copy of a disk that it starts from.

@@ -52,7 +52,7 @@ impl Handle {
         key: Option<IdempotencyKey>,
     ) -> Result<Forked, ForkError> {
         let _turn = match &key {
-            Some(key) => Some(self.context.forks.take(key).await),
+            Some(key) => Some(self.context.forks.take((key.owner, key.key.clone())).await),
             None => None,
         };
         let keys: Vec<_> =

@@ -171,6 +171,12 @@ impl Handle {
         self.destroy(id).await
     }
 
+    /// Whoever destroys a workspace and wants a copy of it first is alone with that until what is returned is
+    /// dropped: of several at once the first takes the copy, and the others find nothing to copy any more.
+    pub async fn turn_to_end(&self, id: WorkspaceId) -> tokio::sync::OwnedMutexGuard<()> {
+        self.context.endings.take(id).await
+    }
+
     async fn wish(&self, id: WorkspaceId, wish: Wish) -> Result<WorkspaceRow, LifecycleError> {
         if self.context.is_closing() {
             return Err(LifecycleError::ShuttingDown);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use emergent_agent_client::AgentClient;
 use emergent_orchestrator::Orchestrator;
-use emergent_store::{Store, StoreError, WorkspaceRow};
+use emergent_store::{Store, StoreError, TokenId, WorkspaceRow};
 use emergent_types::{WorkspaceId, WorkspaceStatus};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -45,7 +45,9 @@ pub(crate) struct Context {
     pub(crate) registry: Registry,
     pub(crate) pools: Pools,
     pub(crate) snapshots: InProgress,
-    pub(crate) forks: KeyTurns,
+    pub(crate) forks: KeyTurns<(TokenId, String)>,
+    /// Whoever destroys a workspace and wants a copy of it first.
+    pub(crate) endings: KeyTurns<WorkspaceId>,
     pub(crate) events: Events,
     pub(crate) alerts: Alerts,
     closing: AtomicBool,
@@ -207,6 +209,7 @@ impl Service {
             pools: Pools::new(&options.pools),
             snapshots: InProgress::default(),
             forks: KeyTurns::default(),
+            endings: KeyTurns::default(),
             options,
             store,
             orchestrator,

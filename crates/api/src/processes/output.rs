@@ -76,15 +76,12 @@ fn page(offset: u64, bytes: &[u8]) -> OutputPage {
 /// How many bytes at the end are the beginning of a character whose rest is still to come.
 /// They belong to the next page, unless this one would be empty without them.
 fn cut_character(bytes: &[u8]) -> usize {
-    let Err(error) = std::str::from_utf8(&bytes[bytes.len().saturating_sub(4)..]) else { return 0 };
-    let begun = match error.error_len() {
-        None => bytes.len().min(4) - error.valid_up_to(),
-        // Within the last four bytes something else is wrong as well: look behind it.
-        Some(length) => match bytes.len().min(4) - error.valid_up_to() - length {
-            0 => 0,
-            rest => return cut_character(&bytes[bytes.len() - rest..]),
-        },
+    // A character has four bytes at most, so one that is not whole has begun within the last three.
+    let is_begun = |length: &usize| {
+        let end = &bytes[bytes.len() - length..];
+        std::str::from_utf8(end).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
     };
+    let begun = (1..=bytes.len().min(3)).find(is_begun).unwrap_or(0);
     if begun == bytes.len() { 0 } else { begun }
 }
 
@@ -110,7 +107,22 @@ mod tests {
         check("abcd😀".as_bytes(), "abcd😀", 18);
         // Alone it will never become whole on this page.
         check(b"\xc3", "\u{fffd}", 11);
+        check("中中".as_bytes().split_last().unwrap().1, "中", 13);
         // Not the beginning of anything.
         check(b"ab\xff", "ab\u{fffd}", 13);
+    }
+
+    proptest::proptest! {
+        /// However it is cut into pages, it is the same text.
+        #[test]
+        fn pages_joined_are_what_was_printed(text in "[aé中😀]{0,40}", length in 4_usize..20) {
+            let (bytes, mut joined, mut at) = (text.as_bytes(), String::new(), 0);
+            while at < bytes.len() {
+                let read = page(at as u64, &bytes[at..bytes.len().min(at + length)]);
+                joined.push_str(&read.text);
+                at = usize::try_from(read.next_offset).unwrap();
+            }
+            proptest::prop_assert_eq!(joined, text);
+        }
     }
 }

@@ -74,6 +74,10 @@ pub(crate) async fn destroy(
         .maybe("left_with_provider", missing.map(ProviderKind::as_str));
     let record = operation.begin("destroy_workspace", Some(id), summary);
     let destroyed = async {
+        let _turn = match wants_snapshot {
+            true => Some(workspaces.turn_to_end(id).await),
+            false => None,
+        };
         let snapshot = match wants_snapshot {
             true => Some(workspaces.snapshot(id, None, Some(caller.id())).await?.id),
             false => None,

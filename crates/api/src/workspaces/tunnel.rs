@@ -1,5 +1,8 @@
 //! `GET /api/v1/agent/workspaces/{id}/tunnel/{port}`
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::response::Response;
 use bytes::BytesMut;
@@ -18,6 +21,10 @@ use crate::errors::{ApiError, PRIVATE, SOCKET, TOOL_CALL, WORKSPACE, documented_
 use crate::extract::{CallRecord, PortPath, Tool};
 use crate::state::ApiState;
 use crate::streaming::{End, Heard, SocketReader, SocketRequest, SocketWriter};
+
+/// How long a client may send nothing, when the sandbox's side has ended: whether anybody is left there who
+/// listens is only known of who is written to.
+const HALF_CLOSED_LIMIT: Duration = Duration::from_secs(60);
 
 /// How much of what the sandbox sends goes into one message at most.
 const MESSAGE_BYTES: usize = 64 << 10;
@@ -72,10 +79,10 @@ async fn serve(
     mut writer: SocketWriter,
 ) {
     let (incoming, outgoing) = tokio::io::split(stream);
-    let client_ended = Notify::new();
+    let way_in = WayIn::default();
     let (code, reason) = tokio::select! {
-        end = send(outgoing, reader, &client_ended) => end,
-        end = receive(incoming, &mut writer, &client_ended) => end,
+        end = send(outgoing, reader, &way_in) => end,
+        end = receive(incoming, &mut writer, &way_in) => end,
         () = record.token_ended() => (1008, "the token was revoked, or its time is over"),
     };
     match code {
@@ -87,11 +94,34 @@ async fn serve(
     writer.close(code, reason).await;
 }
 
+/// The direction into the sandbox, as the other one sees it.
+#[derive(Default)]
+struct WayIn {
+    /// The client sends no more, or nobody takes it.
+    ended: Notify,
+    messages: AtomicU64,
+}
+
+impl WayIn {
+    /// Returns when it has ended, or when nothing has been sent for a while.
+    async fn end(&self) -> &'static str {
+        loop {
+            let before = self.messages.load(Ordering::Relaxed);
+            if tokio::time::timeout(HALF_CLOSED_LIMIT, self.ended.notified()).await.is_ok() {
+                return "both directions have ended";
+            }
+            if self.messages.load(Ordering::Relaxed) == before {
+                return "the sandbox's side has ended, and nothing was sent since";
+            }
+        }
+    }
+}
+
 /// From the client into the sandbox. Ends when the client has gone.
 async fn send(
     mut outgoing: WriteHalf<InUse<TunnelStream>>,
     mut reader: SocketReader,
-    client_ended: &Notify,
+    way_in: &WayIn,
 ) -> End {
     let mut is_open = true;
     loop {
@@ -100,13 +130,19 @@ async fn send(
             Err(end) => return end,
         };
         match heard {
-            // Whoever does not read any more may still write.
-            Heard::Data(data) if is_open => is_open = outgoing.write_all(&data).await.is_ok(),
+            Heard::Data(data) if is_open => {
+                way_in.messages.fetch_add(1, Ordering::Relaxed);
+                // Whoever does not read any more may still write.
+                is_open = outgoing.write_all(&data).await.is_ok();
+                if !is_open {
+                    way_in.ended.notify_one();
+                }
+            }
             Heard::Data(_) => {}
             Heard::Control(text) if serde_json::from_str(&text).is_ok_and(|Control { end }| end) => {
                 let _ = outgoing.shutdown().await;
                 is_open = false;
-                client_ended.notify_one();
+                way_in.ended.notify_one();
             }
             Heard::Control(_) => return (1008, "a text message must be {\"end\": true}"),
         }
@@ -117,7 +153,7 @@ async fn send(
 async fn receive(
     mut incoming: ReadHalf<InUse<TunnelStream>>,
     writer: &mut SocketWriter,
-    client_ended: &Notify,
+    way_in: &WayIn,
 ) -> End {
     let mut buffer = BytesMut::new();
     loop {
@@ -137,8 +173,8 @@ async fn receive(
     if writer.control(&json!({ "end": true })).await.is_err() {
         return (1001, "");
     }
-    match writer.while_waiting(client_ended.notified()).await {
-        Some(()) => (1000, "both directions have ended"),
+    match writer.while_waiting(way_in.end()).await {
+        Some(why) => (1000, why),
         None => (1001, ""),
     }
 }

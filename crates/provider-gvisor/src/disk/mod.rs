@@ -155,9 +155,18 @@ impl Host {
         let remove = async {
             let filter = self.names.filter(Some(id));
             let options = ListVolumesOptionsBuilder::new().filters(&filter).build();
-            for volume in docker.list_volumes(Some(options)).await?.volumes.unwrap_or_default() {
-                let options = RemoveVolumeOptionsBuilder::new().force(true).build();
-                docker.remove_volume(&volume.name, Some(options)).await.missing_is_fine()?;
+            let listed = docker.list_volumes(Some(options)).await?.volumes.unwrap_or_default();
+            // Docker 20.10 forgets the labels of a volume whose container has outlived the daemon.
+            let by_name = [self.names.workspace_volume(id), self.names.home_volume(id)];
+            for name in by_name {
+                if let Ok(volume) = docker.inspect_volume(&name).await
+                    && volume.labels.is_empty()
+                {
+                    remove_volume(docker, &name).await?;
+                }
+            }
+            for volume in listed {
+                remove_volume(docker, &volume.name).await?;
             }
             Ok(())
         };
@@ -228,4 +237,9 @@ pub(crate) fn volume_mount(name: String, target: &str) -> Mount {
         typ: Some(MountType::VOLUME),
         ..Mount::default()
     }
+}
+
+async fn remove_volume(docker: &Docker, name: &str) -> Result<(), EngineError> {
+    let options = RemoveVolumeOptionsBuilder::new().force(true).build();
+    docker.remove_volume(name, Some(options)).await.missing_is_fine()
 }

@@ -115,6 +115,39 @@ async fn a_container_under_dockers_own_runtime() {
     assert_eq!(host.memory, Some(4 * GIB));
 }
 
+/// All sandboxes have the same program for an agent. What one does to it is refused by the kernel of Docker's host,
+/// and not only by what answers in its place: the others do not notice.
+async fn the_agent_is_everybodys(runtime: Runtime) {
+    let subject = crate::subject_with(TestDocker::get(), runtime);
+    let (attacker, neighbour) = (subject.sandbox().await, subject.sandbox().await);
+    let program = "/.emergent/emergent-agent";
+    let size = neighbour.sh(&format!("stat -c %s {program}")).await;
+    for attack in [
+        format!("echo x > {program}"),
+        format!("truncate -s 0 {program}"),
+        format!("dd if=/dev/zero of={program} bs=1 count=1 conv=notrunc"),
+        format!("rm -f {program} && ! test -e {program}"),
+        format!("chmod 0 {program}"),
+        format!("mv {program} /.emergent/other"),
+        "touch /.emergent/new".to_owned(),
+    ] {
+        assert_ne!(attacker.run(&attack).await.exit.code, 0, "{attack}");
+    }
+    for sandbox in [&attacker, &neighbour, &subject.sandbox().await] {
+        assert_eq!(sandbox.sh(&format!("stat -c %s {program}")).await, size);
+    }
+}
+
+#[tokio::test]
+async fn nobody_changes_the_agent_of_others_under_gvisor() {
+    the_agent_is_everybodys(Runtime::Runsc).await;
+}
+
+#[tokio::test]
+async fn nobody_changes_the_agent_of_others_under_dockers_own_runtime() {
+    the_agent_is_everybodys(Runtime::Default).await;
+}
+
 /// Made, resumed and restored, with and without a network.
 fn every_way_is_closed(disk: DiskEnforcement) {
     let docker = TestDocker::get();

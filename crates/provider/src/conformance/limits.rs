@@ -184,19 +184,28 @@ pub async fn cpu_time_is_throttled(subject: &Subject) {
     let mut spec = subject.spec();
     spec.limits.cpu = Cpu::from_millis(250);
     let sandbox = subject.sandbox_with(spec).await;
-    let share = busy_share(&sandbox).await;
+    let share = busy_share(subject, &sandbox).await;
     assert!(share < 0.40, "used {share:.2} of a CPU with a limit of 0.25");
 }
 
-/// How much of a processor a busy loop gets.
-async fn busy_share(sandbox: &TestSandbox) -> f64 {
-    // Bash counts its own processor time; the wall clock is ours.
-    let started = Instant::now();
+/// How much of a processor a sandbox with a busy loop in it gets.
+async fn busy_share(subject: &Subject, sandbox: &TestSandbox) -> f64 {
+    let counted = async || {
+        let usage = subject.provider.usage(sandbox.id()).await.expect("it can be looked at");
+        usage.and_then(|usage| usage.cpu_time)
+    };
+    let (before, started) = (counted().await, Instant::now());
     let spent = sandbox
         .sh("python3 -c 'import time\nend=time.time()+3\nwhile time.time()<end: pass\nprint(time.process_time())'")
         .await;
-    let wall = started.elapsed().as_secs_f64();
-    spent.parse::<f64>().expect("a number") / wall
+    let (after, wall) = (counted().await, started.elapsed().as_secs_f64());
+    let spent = match before.zip(after) {
+        Some((before, after)) => after.saturating_sub(before).as_secs_f64(),
+        // Where nobody outside counts it, the loop does. A kernel of the sandbox's own counts its ticks, and those
+        // during which it is held back among them, so that is the second best.
+        None => spent.parse().expect("a number"),
+    };
+    spent / wall
 }
 
 /// What the capabilities call adjustable is changed up and down while the sandbox runs, and holds from then on;
@@ -239,7 +248,7 @@ async fn adjust_cpu(subject: &Subject, sandbox: &TestSandbox, is_upheld: bool) {
     for _ in 0..2 {
         adjust(250).await;
         if is_upheld {
-            let share = busy_share(sandbox).await;
+            let share = busy_share(subject, sandbox).await;
             assert!(share < 0.40, "used {share:.2} of a CPU with a limit of 0.25");
             little = little.max(share);
         }
@@ -251,7 +260,7 @@ async fn adjust_cpu(subject: &Subject, sandbox: &TestSandbox, is_upheld: bool) {
         if !is_upheld || most > enough {
             break;
         }
-        most = most.max(busy_share(sandbox).await);
+        most = most.max(busy_share(subject, sandbox).await);
     }
     assert!(
         !is_upheld || most > enough,

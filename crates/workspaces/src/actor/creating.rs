@@ -94,6 +94,8 @@ impl Actor {
         if let Some(stock) = self.context.pools.stock_of(&row) {
             stock.note_success();
             stock.offer(self.id);
+            // The next of them is made at once.
+            self.context.pools.wake();
         }
         if let Some(reply) = reply {
             let _ = reply.send(Ok(row));

@@ -48,9 +48,9 @@ impl Actor {
                     }
                 }
             }
-            let pause = match self.provider() {
-                Ok(_) => TRY_AGAIN,
-                Err(_) => PROVIDER_IS_MISSING,
+            let pause = match self.has_lost_its_provider() {
+                true => PROVIDER_IS_MISSING,
+                false => TRY_AGAIN,
             };
             self.wait_for_another_try(pause, &mut replies).await;
         }
@@ -82,12 +82,21 @@ impl Actor {
         Ok(())
     }
 
+    /// Whether it was made somewhere: the isolation is written together with the place, and before that the row
+    /// names whoever would have been asked first.
+    fn is_placed(&self) -> bool {
+        self.row().isolation.is_some()
+    }
+
+    fn has_lost_its_provider(&self) -> bool {
+        self.is_placed() && self.provider().is_err()
+    }
+
     /// Removes what providers have of it.
     pub(super) async fn remove_sandbox(&self) -> Result<(), LifecycleError> {
         let id = self.id;
         let row = self.row();
-        // Written with the place where it was made.
-        let is_placed = row.isolation.is_some();
+        let is_placed = self.is_placed();
         if is_placed {
             match self.provider() {
                 Ok(_) => {}

@@ -262,6 +262,10 @@ impl Actor {
         if self.row().warm_pool.is_some() {
             return Phase::Destroying { replies: Vec::new() };
         }
+        // Nobody has used it for so long that it would have been removed: it is not brought back for that.
+        if self.presence.activity.close_if_over() {
+            return self.expired();
+        }
         if state.is_none() {
             return self.fail("sandbox_lost", "the sandbox and its disk are gone".to_owned()).await;
         }

@@ -118,14 +118,18 @@ impl Actor {
             warnings.push(loss.warning(emergent_store::now()));
         }
         self.presence.set_agent(Some(client));
-        self.presence.activity.note();
+        // Whoever resumes it uses it; that it was lost and is back is no use.
+        let used_at = after.is_none().then(emergent_store::now);
+        if used_at.is_some() {
+            self.presence.activity.note();
+        }
         let update = WorkspaceUpdate {
             provider_workspace_id: Some(sandbox.provider_id),
             isolation: Some(sandbox.isolation),
             network: Some(sandbox.network),
             warnings: WarningsUpdate::Append(warnings),
             error: ErrorUpdate::Clear,
-            last_used_at: Some(emergent_store::now()),
+            last_used_at: used_at,
             ..WorkspaceUpdate::to_status(WorkspaceStatus::Ready)
         };
         self.record(update).await;

@@ -48,6 +48,8 @@ impl Actor {
         };
         match self.interruptible(Box::pin(work), &mut replies).await {
             Err(Interrupted(reply)) => {
+                // What was asked to end is given its time by whoever destroys it. What stands still cannot use it.
+                self.presence.set_agent(kept.filter(|_| mode == StopMode::Disk));
                 answer(replies, Err(LifecycleError::WrongState { id, status: WorkspaceStatus::Destroying }));
                 Phase::Destroying { replies: reply.into_iter().collect() }
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use emergent_types::WorkspaceStatus;
 use futures::StreamExt;
 use tokio::sync::oneshot;
+use tokio::time::MissedTickBehavior;
 
 use super::{MEMBER_TTL, Stock};
 use crate::Place;
@@ -27,6 +28,10 @@ pub(crate) async fn keep(context: Arc<Context>) {
     if context.pools.stocks().is_empty() {
         return;
     }
+    // However often it is woken in between, its rounds come.
+    let mut rounds = tokio::time::interval(context.options.pool_interval);
+    rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    rounds.reset();
     let mut round = 0_u32;
     loop {
         for stock in context.pools.stocks() {
@@ -35,7 +40,7 @@ pub(crate) async fn keep(context: Arc<Context>) {
         }
         let is_woken = tokio::select! {
             () = context.pools.woken() => true,
-            () = tokio::time::sleep(context.options.pool_interval) => false,
+            _ = rounds.tick() => false,
         };
         round = round.wrapping_add(u32::from(!is_woken));
         if !is_woken && round.is_multiple_of(ROUNDS_BETWEEN_CHECKS) {

@@ -28,6 +28,28 @@ async fn what_is_not_used_ends() {
     assert_eq!(installation.provider.list().await.unwrap().len(), 1);
 }
 
+/// A sandbox that was lost is brought back for who still uses it: that it was is no use, and what is over by then
+/// goes.
+/// Proves: LIFE-13
+#[tokio::test]
+async fn what_was_lost_comes_back_for_no_longer_than_it_had() {
+    let mut installation = Installation::start().await;
+    let (over, kept) = (create_with_ttl(&installation, 1).await, create_with_ttl(&installation, 600).await);
+    let before = installation.handle().get(kept).await.unwrap();
+    installation.crash().await;
+    for id in [over, kept] {
+        installation.provider.lose_sandbox(id).await;
+    }
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    installation.start_again().await;
+    installation.wait_for(over, None).await;
+    installation.wait_for(kept, Some(WorkspaceStatus::Ready)).await;
+    let after = installation.handle().get(kept).await.unwrap();
+    assert!(after.warnings.iter().any(|warning| warning.contains("was lost")), "{after:?}");
+    assert!(after.last_used_at <= before.last_used_at, "{after:?}");
+    assert_eq!(after.expires_at.unwrap(), after.last_used_at + Duration::from_secs(600));
+}
+
 /// Proves: LIFE-13, LIFE-15
 #[tokio::test]
 async fn use_moves_the_end_and_a_running_command_holds_it() {

@@ -72,6 +72,59 @@ async fn an_empty_pool_is_a_miss_and_a_cold_start() {
     assert_eq!((pools.hits, pools.misses.because(Miss::Empty)), (1, 1));
 }
 
+/// However large: a member that is ready makes room for the next, and nobody waits for the keeper's rounds.
+/// Proves: LIFE-21
+#[tokio::test]
+async fn a_pool_is_filled_as_fast_as_sandboxes_are_made() {
+    let installation =
+        Installation::start_with(|options| options.pools = vec![PoolSpec::of_defaults(0)]).await;
+    let interval = installation.options.pool_interval;
+    assert!(interval >= Duration::from_secs(5), "rounds are far apart: {interval:?}");
+    let clock = std::time::Instant::now();
+    installation.handle().set_pool_size(24).await.unwrap();
+    installation.until_ready(24).await;
+    assert!(clock.elapsed() < interval * 2, "filled in {:?}", clock.elapsed());
+}
+
+/// Of several pools, the one that would have served a request is the reason why none did.
+#[tokio::test]
+async fn what_waits_in_another_pool_does_not_hide_that_one_is_empty() {
+    let other = RequestedLimits { disk: Some(ByteSize::from_mib(64)), ..RequestedLimits::default() };
+    let installation = Installation::start_with(|options| {
+        pooled(1)(options);
+        let shape = NewWorkspace { limits: other, ..NewWorkspace::default() };
+        options.pools.push(PoolSpec { name: "small".to_owned(), size: 1, shape });
+    })
+    .await;
+    eventually("both are full", || async {
+        installation.handle().pools().pools.iter().all(|pool| pool.ready == 1)
+    })
+    .await;
+    installation.provider.plan(Operation::Create, Fault::Delay(Duration::from_millis(300)));
+    installation.create().await;
+    installation.create().await;
+    let pools = installation.handle().pools();
+    assert_eq!((pools.hits, pools.misses.because(Miss::Empty), pools.misses.because(Miss::Shape)), (1, 1, 0));
+}
+
+/// Limits that nobody can have cost no member.
+#[tokio::test]
+async fn who_is_to_be_refused_takes_no_member() {
+    let installation = Installation::start_with(pooled(1)).await;
+    installation.until_ready(1).await;
+    let members = installation.sandboxes().await;
+    let least = ResourceLimits::LEAST_MEMORY;
+    let tiny = RequestedLimits {
+        memory: Some(ByteSize::from_bytes(least.bytes() - 1)),
+        ..RequestedLimits::default()
+    };
+    let new = NewWorkspace { limits: tiny, ..NewWorkspace::default() };
+    let made = installation.handle().create(new, true).await;
+    assert!(made.is_ok_and(|row| !members.contains(&row.id)), "the provider decides, and not on a member");
+    let pools = installation.handle().pools();
+    assert_eq!((pools.hits, pools.misses.because(Miss::Shape), pools.pools[0].ready), (0, 1, 1));
+}
+
 #[tokio::test]
 async fn who_asks_for_something_else_is_served_cold() {
     let installation = Installation::start_with(pooled(1)).await;

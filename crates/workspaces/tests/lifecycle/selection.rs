@@ -49,6 +49,23 @@ async fn the_strongest_that_works_is_taken() {
     assert_eq!(made.isolation, Some(IsolationLevel::Microvm));
 }
 
+/// What a create has left is removed as soon as that works, whichever provider it would have been with: the row
+/// says that only once it is made.
+#[tokio::test]
+async fn what_was_never_made_waits_for_no_provider_that_is_not_there() {
+    let only = fake(Gvisor);
+    let installation = Installation::start_among(std::slice::from_ref(&only), |_| {}).await;
+    only.plan(Operation::Create, Fault::Fail("no"));
+    only.plan(Operation::Destroy, Fault::Fail("not yet"));
+    let failed = installation.handle().create(NewWorkspace::default(), true).await;
+    assert!(matches!(failed, Err(CreateError::NoProvider(_))), "{failed:?}");
+    eventually("nothing is left of it", || async {
+        let listed = installation.handle().list(Default::default(), None, 10.try_into().unwrap()).await;
+        listed.unwrap().items.is_empty()
+    })
+    .await;
+}
+
 /// Proves: ORCH-04, ORCH-12, ORCH-14, GOAL-10, DESIGN-3.7
 #[tokio::test]
 async fn who_is_ill_is_left_out_and_comes_back() {

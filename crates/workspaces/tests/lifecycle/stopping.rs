@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use emergent_agent_client::{CommandSpec, ExecOptions};
 use emergent_provider::WorkspaceProvider;
-use emergent_types::{StopMode, WorkspaceStatus};
+use emergent_types::{StopMode, WorkspaceId, WorkspaceStatus};
 use emergent_workspaces::{LifecycleError, ToolError};
 
 use crate::setup::Installation;
@@ -48,6 +48,22 @@ async fn destroy_removes_everything_and_is_then_not_found() {
 /// Proves: LIFE-09
 #[tokio::test]
 async fn destroy_lets_running_commands_end_politely() {
+    ends_politely(async |_, _| {}).await;
+}
+
+/// A stop that is under way has asked them to end already, and takes no time from them.
+#[tokio::test]
+async fn a_destroy_during_a_stop_lets_them_end_as_well() {
+    ends_politely(async |installation, id| {
+        let handle = installation.handle();
+        tokio::spawn(async move { handle.stop(id, StopMode::Disk).await });
+        installation.wait_for(id, Some(WorkspaceStatus::Stopping)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    })
+    .await;
+}
+
+async fn ends_politely(before: impl AsyncFnOnce(&Installation, WorkspaceId)) {
     let installation = Installation::start_with(|options| options.grace = Duration::from_secs(10)).await;
     let id = installation.create().await.id;
     let folder = tempfile::tempdir().unwrap();
@@ -73,6 +89,7 @@ async fn destroy_lets_running_commands_end_politely() {
         .code
         != 0
     {}
+    before(&installation, id).await;
     let clock = std::time::Instant::now();
     installation.handle().destroy(id).await.unwrap();
     assert!(clock.elapsed() < Duration::from_secs(5), "took {:?}", clock.elapsed());
