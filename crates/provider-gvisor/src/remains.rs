@@ -33,6 +33,15 @@ impl Remains {
     fn change<T>(&self, change: impl FnOnce(&mut Left) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
+
+    /// Removes a container that has done what it was made for, now or when that works.
+    pub(crate) async fn remove_scratch(&self, docker: &Docker, name: &str) -> Result<(), EngineError> {
+        let removed = containers::remove(docker, name).await;
+        if removed.is_err() {
+            self.change(|left| left.containers.push(name.to_owned()));
+        }
+        removed
+    }
 }
 
 impl Host {
@@ -47,11 +56,7 @@ impl Host {
 
     /// Removes a container that has done what it was made for.
     pub(crate) async fn remove_scratch(&self, docker: &Docker, name: &str) -> Result<(), EngineError> {
-        let removed = containers::remove(docker, name).await;
-        if removed.is_err() {
-            self.remains.change(|left| left.containers.push(name.to_owned()));
-        }
-        removed
+        self.remains.remove_scratch(docker, name).await
     }
 
     /// Removes what could not be removed before. What cannot be removed now either stays for the next time.

@@ -148,7 +148,7 @@ impl Host {
     ) -> Result<Vec<Mount>, ProviderError> {
         let lower = self
             .roots
-            .get(docker, &self.names, image)
+            .get(docker, &self.names, &self.remains, image)
             .await
             .map_err(|error| self.step(operation, id, "root of the image", error))?;
         let folder = self.layout.disk(id);
@@ -325,6 +325,7 @@ impl Roots {
         &self,
         docker: &Docker,
         names: &crate::names::Names,
+        remains: &crate::remains::Remains,
         image: &str,
     ) -> Result<PathBuf, RootError> {
         let name = folder_name(image).ok_or_else(|| RootError::NotAHash(image.to_owned()))?;
@@ -340,7 +341,7 @@ impl Roots {
                 return Ok(folder);
             }
             self.keep_settings(docker, image, &folder).await?;
-            match crate::image::unpack_root(docker, names, image, &folder).await {
+            match crate::image::unpack_root(docker, names, remains, image, &folder).await {
                 // Another process is at it.
                 Err(RootError::Unpack(emergent_images::unpack::UnpackError::Busy { .. }))
                     if tokio::time::Instant::now() < deadline =>

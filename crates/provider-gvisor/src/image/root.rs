@@ -7,10 +7,10 @@ use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::CreateContainerOptionsBuilder;
 use futures::TryStreamExt;
 
-use crate::containers;
 use crate::disk::layered::RootError;
 use crate::engine::EngineError;
 use crate::names::Names;
+use crate::remains::Remains;
 
 /// Marks containers that are exported.
 pub(super) const ROLE: &str = "root";
@@ -20,6 +20,7 @@ pub(super) const ROLE: &str = "root";
 pub(crate) async fn unpack_root(
     docker: &Docker,
     names: &Names,
+    remains: &Remains,
     image: &str,
     folder: &Path,
 ) -> Result<(), RootError> {
@@ -35,16 +36,17 @@ pub(crate) async fn unpack_root(
         ..ContainerCreateBody::default()
     };
     let named = CreateContainerOptionsBuilder::new().name(&container).build();
-    docker.create_container(Some(named), body).await.map_err(EngineError::from)?;
-    let exported = docker.export_container(&container).map_err(std::io::Error::other);
-    let unpacked = emergent_images::unpack::unpack_stream(
-        exported,
-        folder.to_owned(),
-        emergent_images::unpack::Limits::default(),
-    )
-    .await;
-    containers::remove(docker, &container).await?;
+    let unpacked = async {
+        docker.create_container(Some(named), body).await.map_err(EngineError::from)?;
+        let exported = docker.export_container(&container).map_err(std::io::Error::other);
+        let limits = emergent_images::unpack::Limits::default();
+        Ok::<_, RootError>(emergent_images::unpack::unpack_stream(exported, folder.to_owned(), limits).await?)
+    };
+    let unpacked = unpacked.await;
+    // Also one of which was never heard that it was made.
+    let removed = remains.remove_scratch(docker, &container).await;
     let unpacked = unpacked?;
+    removed?;
     tracing::info!(
         image,
         bytes = unpacked.bytes,
