@@ -140,6 +140,28 @@ async fn idle_workspaces_rest_without_docker() {
     idle_workspaces_rest(without_docker(&[PAUSE]).await).await;
 }
 
+/// Init holds the streams of the first connection beyond the agent's end; that it has ended is known all the same.
+#[tokio::test]
+async fn a_dead_agent_is_replaced_at_once() {
+    let host = Host::start().await;
+    let made = host.create(json!({})).await;
+    let path = format!("{WORKSPACES}/{}/bash", made["id"].as_str().unwrap());
+    for _ in 0..2 {
+        let clock = Instant::now();
+        let agents = "$(grep -lzx serve /proc/[0-9]*/cmdline | cut -d/ -f3)";
+        let killed = host.call(Method::POST, &path, Some(&json!({"command": format!("kill -9 {agents}")}))).await;
+        assert_eq!(killed.status, 502, "{}", killed.body);
+        eventually("another answers", Duration::from_secs(10), async || {
+            let answer = host.call(Method::POST, &path, Some(&json!({"command": "echo up"}))).await;
+            (answer.body["stdout"] == "up\n").then_some(())
+        })
+        .await;
+        assert!(clock.elapsed() < Duration::from_secs(10), "{:?}", clock.elapsed());
+    }
+    host.destroy(&made).await;
+    host.finish().await;
+}
+
 /// Whoever has removed the shell is told that, and not that the request is wrong.
 #[tokio::test]
 async fn a_workspace_without_a_shell_says_so() {

@@ -21,17 +21,21 @@ use crate::workspace::Workspace;
 
 const METHOD: &str = "**gvisor**: a Docker daemon of the benchmark's own with `runsc` (systrap). Bare is `docker run \
     --detach --runtime runsc` with the same limits, and `docker exec` by Docker's own client: `cat`, `sed -i`, `ls` \
-    of the same 300 files, `dd conv=fsync`, `bash -c`. Creates and calls are made in turn with theirs. A create \
-    counts when a command in it has answered. Twenty at once are twenty requests, and twenty clients of Docker's; \
-    there a workspace counts when it is ready and a container when its client has ended. Idle is half a minute \
-    after the last call: proportional memory and processor time of the processes on the host that belong to one \
-    container. Without Docker, bare is `runsc run --detach` over the same root with the same limits, and `runsc exec` \
+    of the same 300 files, `dd conv=fsync`, `bash -c`. Creates are made in turn with theirs, calls ten and ten; a \
+    read after a pause of 100 ms, in which the processors go to sleep, has a row of its own. A create counts when a \
+    command in it has answered. Twenty at once are twenty requests, and twenty clients of Docker's; there a workspace \
+    counts when it is ready and a container when its client has ended. Idle is half a minute after the last call: \
+    proportional memory and processor time of the processes on the host that belong to one container. Without Docker, bare is `runsc run --detach` over the same root with the same limits, and `runsc exec` \
     of `bash -c true`.";
 
 const PROVIDER: &str = "gvisor";
 const FILE: &str = "small.rs";
 /// Files in the folder that is listed, and those of them that a glob finds.
 const FILES: &str = "mkdir many && cd many && touch f{1..270}.txt g{1..30}.rs";
+/// So many calls of ours, then so many of theirs: after each of theirs the processors would be asleep.
+const CALLS_IN_TURN: usize = 10;
+/// How long somebody thinks between two calls.
+const PAUSE: Duration = Duration::from_millis(100);
 /// How long nothing happens before an idle workspace is looked at, and for how long it is.
 const IDLE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_secs(10);
@@ -193,6 +197,7 @@ async fn calls(bench: &Bench, endpoint: &Endpoint, bare: &BareDocker) -> Result<
     for call in all_calls() {
         rows.push(one_call(bench, &mut workspace, &container, call).await?);
     }
+    rows.push(after_a_pause(bench, &mut workspace).await?);
     workspace.destroy().await?;
     Ok(rows)
 }
@@ -204,17 +209,21 @@ async fn one_call(
     call: Call,
 ) -> Result<Row> {
     let (mut ours, mut theirs) = (Samples::default(), Samples::default());
-    for round in 0..=bench.rounds(40, 1) {
-        let body = (call.body)(round);
-        let start = Instant::now();
-        workspace.post(call.tool, &body).await?;
-        let took = start.elapsed();
-        let start = Instant::now();
-        container.exec(call.command)?;
-        let bare_took = start.elapsed();
-        if round > 0 {
-            ours.add(took);
-            theirs.add(bare_took);
+    for turn in 0..=bench.rounds(4, 1) {
+        for call_number in 0..CALLS_IN_TURN {
+            let body = (call.body)(turn * CALLS_IN_TURN + call_number);
+            let start = Instant::now();
+            workspace.post(call.tool, &body).await?;
+            if turn > 0 {
+                ours.add(start.elapsed());
+            }
+        }
+        for _ in 0..CALLS_IN_TURN {
+            let start = Instant::now();
+            container.exec(call.command)?;
+            if turn > 0 {
+                theirs.add(start.elapsed());
+            }
         }
     }
     let row = Row::new(format!("gVisor: {} over HTTP", call.what), spread(&ours)?).beside(spread(&theirs)?);
@@ -222,6 +231,17 @@ async fn one_call(
         Some(ratio) => row.target(Target::Ratio(ratio)),
         None => row,
     })
+}
+
+async fn after_a_pause(bench: &Bench, workspace: &mut Workspace) -> Result<Row> {
+    let mut ours = Samples::default();
+    for _ in 0..bench.rounds(40, 1) {
+        tokio::time::sleep(PAUSE).await;
+        let start = Instant::now();
+        workspace.read(FILE).await?;
+        ours.add(start.elapsed());
+    }
+    Ok(Row::new("gVisor: read of a 2 KiB file over HTTP, after a pause", spread(&ours)?))
 }
 
 async fn at_once(bench: &Bench, endpoint: &Endpoint, bare: &BareDocker) -> Result<Vec<Row>> {

@@ -16,6 +16,9 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::streams::Relay;
 
+/// How init begins to say that it starts another agent.
+const AGENT_ENDED: &[u8] = b"emergent-agent: the agent ended";
+
 /// What comes out, piece by piece.
 pub(crate) type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>;
 pub(crate) type Input = Pin<Box<dyn AsyncWrite + Send>>;
@@ -27,7 +30,8 @@ pub(crate) struct ProcessStream {
     /// Read and not yet asked for.
     pending: Bytes,
     sandbox_ended: Pin<Box<WaitForCancellationFutureOwned>>,
-    _relay: Option<Relay>,
+    /// `None`: these are init's own streams, which outlive the agent.
+    relay: Option<Relay>,
 }
 
 impl ProcessStream {
@@ -37,13 +41,13 @@ impl ProcessStream {
             input,
             pending: Bytes::new(),
             sandbox_ended: Box::pin(sandbox_ended.cancelled_owned()),
-            _relay: None,
+            relay: None,
         }
     }
 
     /// The same, counted as running over a relay.
     pub(crate) fn over(self, relay: Relay) -> Self {
-        Self { _relay: Some(relay), ..self }
+        Self { relay: Some(relay), ..self }
     }
 
     /// Waits for the first byte and keeps it. `false` when the process ended without one.
@@ -60,8 +64,12 @@ impl ProcessStream {
             match ready!(self.output.as_mut().poll_next(context)) {
                 None => return Poll::Ready(Ok(false)),
                 Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
-                // What a relay complains of; the sandbox could have written it.
+                // What a relay or init complains of; the sandbox could have written it, about itself.
                 Some(Ok(LogOutput::StdErr { message })) => {
+                    if self.relay.is_none() && message.starts_with(AGENT_ENDED) {
+                        // Another agent comes, which does not know this connection.
+                        return Poll::Ready(Ok(false));
+                    }
                     let text: String = String::from_utf8_lossy(&message).chars().take(200).collect();
                     tracing::debug!("a sandbox's agent says: {}", text.escape_debug());
                 }
