@@ -11,7 +11,7 @@ use crate::error::{CallError, ConnectError};
 use crate::handshake::request;
 use crate::hub::{Job, Patience, Phase, Shared};
 use crate::json::{Kind, Malformed, Message, Outcome, RawJson, pick, quoted, text_of};
-use crate::rules::{NOT_OFFERED, ToolRules};
+use crate::rules::{NOT_OFFERED, ToolRules, UNNAMED};
 use crate::session::{CallNumber, CallState, ClientId, Session, lock};
 use crate::stats::Stats;
 use crate::translate::for_modern_server;
@@ -75,12 +75,13 @@ impl Handle {
     ) -> Result<Reply, CallError> {
         let inside = params.as_str().trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         let inside = inside.ok_or(Malformed::Shape("params is not an object"))?;
-        if method == "tools/call"
-            && let [Some(name)] = pick(params.as_str(), ["name"])?
-            && let Some(name) = text_of(name)
-            && !self.shared.hub.rules().offers(&name)
-        {
-            return Ok(refused(&name));
+        if method == "tools/call" {
+            let [name] = pick(params.as_str(), ["name"])?;
+            match name.and_then(text_of) {
+                None => return Ok(refusal(UNNAMED)),
+                Some(name) if !self.shared.hub.rules().offers(&name) => return Ok(refused(&name)),
+                Some(_) => {}
+            }
         }
         self.ask(method, inside, timeout, Task::Forward).await
     }
@@ -167,6 +168,10 @@ impl Handle {
 
 /// The answer to a call of a tool that is not offered.
 fn refused(tool: &str) -> Reply {
-    let text = quoted(&ToolRules::refusal(tool));
+    refusal(&ToolRules::refusal(tool))
+}
+
+fn refusal(text: &str) -> Reply {
+    let text = quoted(text);
     Reply::Error(RawJson::known(format!(r#"{{"code":{NOT_OFFERED},"message":{text}}}"#)))
 }
