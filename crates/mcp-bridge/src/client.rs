@@ -58,7 +58,7 @@ impl Client {
         timeout: Option<Duration>,
         note: impl FnOnce(CallNumber),
     ) -> Result<Call, CallError> {
-        let patience = Patience::new(timeout.unwrap_or(self.shared.hub.options.call_timeout));
+        let patience = Patience::new(timeout.unwrap_or_else(|| self.shared.hub.live.call_timeout()));
         let message = Message::read_strictly(message)?;
         let Kind::Request { id, method, .. } = &message.kind else {
             return Err(Malformed::Shape("the message is no request").into());
@@ -97,7 +97,7 @@ impl Client {
             }
             return Ok(());
         }
-        let server = self.shared.ready(&Patience::new(self.shared.hub.options.call_timeout)).await?;
+        let server = self.shared.ready(&Patience::new(self.shared.hub.live.call_timeout())).await?;
         if !is_for_server(method, server.era, &self.shared.hub.options.mode) {
             return Ok(());
         }

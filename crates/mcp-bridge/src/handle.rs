@@ -112,7 +112,7 @@ impl Handle {
     /// Changes which tools are offered, from the next list and call on. Clients are told if the
     /// server tells them of such changes.
     pub fn set_tool_rules(&self, rules: ToolRules) {
-        self.shared.hub.set_rules(rules);
+        self.shared.hub.live.set_tools(rules);
     }
 
     /// Whether the bridge is over for good: its process is gone and nobody will start another.
@@ -144,7 +144,7 @@ impl Handle {
         task: Task,
     ) -> Result<Reply, CallError> {
         let hub = &self.shared.hub;
-        let patience = Patience::new(timeout.unwrap_or(hub.options.call_timeout));
+        let patience = Patience::new(timeout.unwrap_or_else(|| hub.live.call_timeout()));
         let server = self.shared.ready(&patience).await?;
         let number = hub.number();
         let mut message = Message::read_strictly(request(number, method, params))?;

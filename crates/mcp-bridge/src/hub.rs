@@ -11,6 +11,7 @@ use crate::command::{Answer, Command, Frame, Hold, Submission, Task};
 use crate::era::{Era, Server};
 use crate::error::{CallError, EndReason};
 use crate::json::{Message, RawJson, meta_member};
+use crate::live::Live;
 use crate::options::Options;
 use crate::rules::ToolRules;
 use crate::session::{CallNumber, CallState, ClientId, Session, lock};
@@ -41,8 +42,7 @@ pub(crate) struct Hub {
     pub(crate) departures: Departures,
     pub(crate) counters: Counters,
     pub(crate) closing: Notify,
-    rules: Mutex<Arc<ToolRules>>,
-    pub(crate) rules_changed: Notify,
+    pub(crate) live: Live,
     /// Units of bytes that may wait for the server.
     waiting: Arc<Semaphore>,
     calls: Arc<Semaphore>,
@@ -82,8 +82,7 @@ impl Hub {
             departures: Departures::default(),
             counters: Counters::default(),
             closing: Notify::new(),
-            rules: Mutex::new(Arc::new(options.tools.clone())),
-            rules_changed: Notify::new(),
+            live: options.live.clone().unwrap_or_else(|| Live::new(options.tools.clone(), options.call_timeout)),
             waiting: Arc::new(Semaphore::new(options.waiting_units().min(Semaphore::MAX_PERMITS))),
             calls: Arc::new(Semaphore::new(options.max_calls.clamp(1, Semaphore::MAX_PERMITS))),
             numbers: AtomicU64::new(0),
@@ -96,12 +95,7 @@ impl Hub {
     }
 
     pub(crate) fn rules(&self) -> Arc<ToolRules> {
-        lock(&self.rules).clone()
-    }
-
-    pub(crate) fn set_rules(&self, rules: ToolRules) {
-        *lock(&self.rules) = Arc::new(rules);
-        self.rules_changed.notify_one();
+        self.live.tools()
     }
 
     pub(crate) fn sessions(&self) -> Vec<Arc<Session>> {
@@ -238,7 +232,7 @@ impl Shared {
         if bytes > limit {
             return Err(CallError::TooLong { bytes, limit });
         }
-        let patience = Patience::new(self.hub.options.call_timeout);
+        let patience = Patience::new(self.hub.live.call_timeout());
         let space = patience.within(self.space(bytes)).await?;
         let command = Command::Write { frame: Frame { text, space }, epoch };
         patience.within(self.commands.send(command)).await?.map_err(|_| self.ended(false))

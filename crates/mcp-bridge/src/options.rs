@@ -3,6 +3,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::RawJson;
+use crate::live::Live;
 use crate::rules::ToolRules;
 
 /// Who shares the process.
@@ -67,6 +68,9 @@ pub struct Options {
     pub max_subscriptions: usize,
     /// Which tools are offered.
     pub tools: ToolRules,
+    /// Where `call_timeout` and `tools` are found in place of these two, if other bridges are to follow their
+    /// changes too.
+    pub live: Option<Live>,
     /// Where log messages of the server go that belong to no client. What does not fit is dropped.
     pub log: Option<mpsc::Sender<RawJson>>,
 }
@@ -90,6 +94,7 @@ impl Default for Options {
             max_mailbox_bytes: 4 << 20,
             max_subscriptions: 256,
             tools: ToolRules::default(),
+            live: None,
             log: None,
         }
     }

@@ -287,10 +287,9 @@ pub(crate) fn bridge_options(server: &Server, options: &Options) -> bridge::Opti
     let row = server.row();
     bridge::Options {
         serialize: row.serialize,
-        call_timeout: Duration::from_millis(row.call_timeout_ms.into()),
         restart_grace: options.call_grace,
         log: Some(protocol_log(server.logs.clone())),
-        tools: server.rules(),
+        live: Some(server.live.clone()),
         ..bridge::Options::default()
     }
 }

@@ -143,8 +143,6 @@ impl Handle {
         if needs_restart(&before, &after) {
             server.start_edition();
             self.start_over(&server).await;
-        } else if let Some(bridge) = server.bridge() {
-            bridge.set_tool_rules(server.rules());
         }
         self.view(&server).await
     }

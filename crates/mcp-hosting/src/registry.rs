@@ -76,6 +76,8 @@ pub(crate) struct Server {
     pub(crate) generation: watch::Sender<u64>,
     pub(crate) dedicated: Arc<Semaphore>,
     pub(crate) orders: mpsc::Sender<Order>,
+    /// What every bridge of it follows.
+    pub(crate) live: bridge::Live,
     row: RwLock<McpServerRow>,
     bridge: Mutex<Option<bridge::Handle>>,
     edition: AtomicU64,
@@ -100,6 +102,7 @@ impl Server {
             generation: watch::Sender::new(0),
             dedicated: Arc::new(Semaphore::new(options.max_dedicated)),
             orders,
+            live: bridge::Live::new(rules_of(&row), call_timeout_of(&row)),
             row: RwLock::new(row),
             bridge: Mutex::new(None),
             edition: AtomicU64::new(0),
@@ -113,16 +116,14 @@ impl Server {
     }
 
     pub(crate) fn set_row(&self, row: McpServerRow) {
+        self.live.set_tools(rules_of(&row));
+        self.live.set_call_timeout(call_timeout_of(&row));
         *self.row.write().unwrap_or_else(PoisonError::into_inner) = row;
     }
 
     /// Which of its tools may be used.
     pub(crate) fn rules(&self) -> bridge::ToolRules {
-        let row = self.row.read().unwrap_or_else(PoisonError::into_inner);
-        bridge::ToolRules {
-            allow: row.tools_allow.as_ref().map(|names| names.iter().cloned().collect()),
-            deny: row.tools_deny.iter().cloned().collect(),
-        }
+        rules_of(&self.row.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// In which way it is run, by number.
@@ -175,6 +176,17 @@ impl Server {
         };
         let _late = tokio::time::timeout(patience, waiting).await;
     }
+}
+
+fn rules_of(row: &McpServerRow) -> bridge::ToolRules {
+    bridge::ToolRules {
+        allow: row.tools_allow.as_ref().map(|names| names.iter().cloned().collect()),
+        deny: row.tools_deny.iter().cloned().collect(),
+    }
+}
+
+fn call_timeout_of(row: &McpServerRow) -> Duration {
+    Duration::from_millis(row.call_timeout_ms.into())
 }
 
 /// Every server, by id.

@@ -210,7 +210,7 @@ impl Actor {
     }
 
     pub(super) fn deadline(&self) -> Instant {
-        after(Instant::now(), self.hub.options.call_timeout)
+        after(Instant::now(), self.hub.live.call_timeout())
     }
 }
 
