@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use emergent_mcp_bridge::{Declaration, RawJson, Reply};
-use emergent_mcp_hosting::{CallFailure, Registration};
+use emergent_mcp_bridge::{CallError, Declaration, RawJson, Reply};
+use emergent_mcp_hosting::{CallFailure, Dedicated, Registration, Update};
 use serde_json::Value;
 
 use crate::setup::{Installation, eventually, is_alive, server};
@@ -104,4 +104,57 @@ async fn a_dedicated_server_has_a_process_for_each_client() {
     let mut phase = last.bridge().phase();
     let ended = phase.wait_for(|phase| matches!(phase, emergent_mcp_bridge::Phase::Ended { .. }));
     assert!(tokio::time::timeout(Duration::from_secs(10), ended).await.is_ok());
+}
+
+async fn own(installation: &Installation) -> Dedicated {
+    let declaration = Declaration { capabilities: raw("{}"), info: raw(r#"{"name":"test","version":"1"}"#) };
+    installation.servers().dedicated("own", Some(declaration)).await.unwrap()
+}
+
+async fn register_dedicated(installation: &Installation) {
+    let registration = Registration { mode: Some("dedicated".to_owned()), ..server("own", "") };
+    installation.servers().register(registration).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_changed_reaches_clients_that_are_there() {
+    for mode in ["shared", "dedicated"] {
+        let installation = Installation::start().await;
+        let registration = Registration { mode: Some(mode.to_owned()), ..server("own", "") };
+        installation.servers().register(registration).await.unwrap();
+        let process = if mode == "dedicated" { Some(own(&installation).await) } else { None };
+        let bridge = match &process {
+            Some(process) => process.bridge().clone(),
+            None => installation.servers().bridge("own").unwrap(),
+        };
+        let client = bridge.connect().unwrap();
+        assert!(matches!(bridge.call_tool("pid", None, None).await, Ok(Reply::Result(_))));
+        let update = Update {
+            tools_deny: Some(vec!["pid".to_owned()]),
+            call_timeout_ms: Some(300),
+            ..Update::default()
+        };
+        installation.servers().update("own", update).await.unwrap();
+        let refused = bridge.call_tool("pid", None, None).await;
+        assert!(matches!(refused, Ok(Reply::Error(_))), "{mode}: {refused:?}");
+        let began = Instant::now();
+        let slow = client.request(raw(
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}"#,
+        ));
+        let slow = slow.await.unwrap_err();
+        assert_eq!(slow, CallError::TimedOut(Duration::from_millis(300)), "{mode}");
+        assert!(began.elapsed() < Duration::from_millis(900), "{mode}: {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn what_a_client_is_told_of_a_crash_is_its_own_programs() {
+    let installation = Installation::start().await;
+    register_dedicated(&installation).await;
+    let (one, other) = (own(&installation).await, own(&installation).await);
+    assert!(matches!(other.bridge().call_tool("mutter", None, None).await, Ok(Reply::Result(_))));
+    let crashed = one.bridge().call_tool("crash", None, None).await.unwrap_err().to_string();
+    assert!(crashed.contains("about to crash") && !crashed.contains("secret"), "{crashed}");
+    let logs = installation.servers().logs("own", 0, 100).unwrap();
+    assert!(logs.lines.iter().any(|line| line.text.contains("secret")), "whoever runs it reads all");
 }
