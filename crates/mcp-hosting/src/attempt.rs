@@ -103,27 +103,30 @@ impl Run {
             bridge,
         };
         let (context, server) = (self.context.clone(), self.server.clone());
-        let call = tokio::select! {
-            ready = sandbox::ready(&context.workspaces, server.id, context.options.sandbox_limit) => ready,
-            _ = self.wish() => return failed("it was told to end".to_owned(), previous),
-        };
-        let call = match call {
-            Ok(call) => call,
-            Err(error) => return failed(error.to_string(), previous),
-        };
+        let (workspaces, limit) = (&context.workspaces, context.options.sandbox_limit);
         let row = server.row();
         if row.mode == ServerMode::Dedicated && row.stdio_bridge {
-            drop(call);
-            return Outcome { bridge: None, ..self.keep(up).await };
+            let ready = tokio::select! {
+                ready = sandbox::ready(workspaces, server.id, limit) => ready.map(drop),
+                _ = self.wish() => return failed("it was told to end".to_owned(), previous),
+            };
+            return match ready {
+                Ok(()) => Outcome { bridge: None, ..self.keep(up).await },
+                Err(error) => failed(error.to_string(), previous),
+            };
         }
         let spec = match program(&row) {
             Ok(spec) => spec,
             Err(reason) => return failed(reason, previous),
         };
         let stdout = if row.stdio_bridge { Stdout::Protocol } else { Stdout::Log };
-        let mut process = match Process::start(call, &spec, server.logs.clone(), stdout).await {
+        let started = tokio::select! {
+            started = sandbox::start(workspaces, server.id, limit, &spec, &server.logs, stdout) => started,
+            _ = self.wish() => return failed("it was told to end".to_owned(), previous),
+        };
+        let mut process = match started {
             Ok(process) => process,
-            Err(error) => return failed(format!("the program could not be started: {error}"), previous),
+            Err(error) => return failed(error.to_string(), previous),
         };
         if row.stdio_bridge
             && let Some(io) = process.io()

@@ -23,6 +23,7 @@ while IFS= read -r line; do
         *'"name":"env"'*) text "${SECRET:-}" ;;
         *'"name":"count"'*)
             n=$(cat count 2>/dev/null || echo 0); n=$((n + 1)); echo "$n" > count; text "$n" ;;
+        *'"name":"children"'*) sleep 1000 & child=$!; setsid sleep 1000 & text "$child $!" ;;
         *'"name":"mutter"'*) echo "a secret of one client" >&2; text said ;;
         *'"name":"crash"'*) echo "about to crash" >&2; exit 7 ;;
         *'"name":"slow"'*) sleep 1; text late ;;
