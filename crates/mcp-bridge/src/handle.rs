@@ -9,7 +9,7 @@ use crate::command::Task;
 use crate::era::{Era, Server};
 use crate::error::{CallError, ConnectError};
 use crate::handshake::request;
-use crate::hub::{Job, Patience, Phase, Shared};
+use crate::hub::{Departure, Hub, Job, Patience, Phase, Shared};
 use crate::json::{Kind, Malformed, Message, Outcome, RawJson, pick, quoted, text_of};
 use crate::rules::{NOT_OFFERED, ToolRules, UNNAMED};
 use crate::session::{CallNumber, CallState, ClientId, Session, lock};
@@ -152,9 +152,12 @@ impl Handle {
             message = for_modern_server(&message, None)?;
         }
         let state = CallState::new(CallNumber(number));
+        let mut unless_answered = CancelOnDrop { hub, state: state.clone(), is_answered: false };
         let job = Job { message, task, state, session: None, patience: Some(patience), era: server.era };
         let mut pending = self.shared.submit(job).await?;
-        let answer = patience.within(&mut pending.answered).await?.map_err(|_| self.shared.ended(true))??;
+        let answered = patience.within(&mut pending.answered).await?;
+        unless_answered.is_answered = true;
+        let answer = answered.map_err(|_| self.shared.ended(true))??;
         let answer = if method == "tools/list" { hub.rules().filter(answer) } else { answer };
         let message = Message::read(answer)?;
         let member = |span| RawJson::known(message.at(span).to_owned());
@@ -162,6 +165,23 @@ impl Handle {
             Kind::Response { outcome: Outcome::Result(result), .. } => Ok(Reply::Result(member(result))),
             Kind::Response { outcome: Outcome::Error(error), .. } => Ok(Reply::Error(member(error))),
             _ => Err(Malformed::Shape("the answer is no response").into()),
+        }
+    }
+}
+
+/// Takes a call back whose caller has gone: nobody would take its answer, and with `serialize` the next one waits
+/// for it.
+struct CancelOnDrop<'h> {
+    hub: &'h Hub,
+    state: Arc<CallState>,
+    is_answered: bool,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.state.cancel();
+            self.hub.departures.push(Departure::Call(self.state.number));
         }
     }
 }
