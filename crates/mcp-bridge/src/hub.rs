@@ -137,6 +137,27 @@ impl Patience {
     }
 }
 
+impl Patience {
+    /// Waits as long as the call is waited for, which may become longer meanwhile.
+    pub(crate) async fn within_extended<T>(
+        &self,
+        state: &CallState,
+        work: impl Future<Output = T>,
+    ) -> Result<T, CallError> {
+        let mut work = std::pin::pin!(work);
+        let mut until = self.until;
+        loop {
+            if let Ok(done) = timeout_at(until, &mut work).await {
+                return Ok(done);
+            }
+            match state.extended() {
+                Some(later) if later > until => until = later,
+                _ => return Err(CallError::TimedOut(self.timeout)),
+            }
+        }
+    }
+}
+
 /// A call on its way to the task that owns the process.
 pub(crate) struct Job {
     pub(crate) message: Message,

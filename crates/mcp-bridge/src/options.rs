@@ -44,6 +44,9 @@ pub struct Options {
     pub era: EraChoice,
     /// How long a call may take, its wait for a turn included.
     pub call_timeout: Duration,
+    /// How long a call may take at most whose server tells of its progress: each time it does, the call has
+    /// `call_timeout` once more.
+    pub longest_call: Duration,
     /// How long discovery may take before `initialize` is tried.
     pub probe_timeout: Duration,
     /// How long the whole handshake may take.
@@ -82,6 +85,7 @@ impl Default for Options {
             serialize: false,
             era: EraChoice::Probe,
             call_timeout: Duration::from_secs(30),
+            longest_call: Duration::from_secs(600),
             probe_timeout: Duration::from_secs(10),
             handshake_timeout: Duration::from_secs(60),
             restart_grace: Duration::from_secs(5),
