@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 
 use super::Inner;
 use super::combined::{Combined, Directory};
-use super::connector::{Connector, Opened, Opening, Principal};
+use super::connector::{Connector, OpenError, Opened, Opening, Principal};
 use super::error::Refusal;
 use super::resident::Resident;
 use crate::call::Canceller;
@@ -74,14 +74,15 @@ impl Source {
         inner: &Inner,
         principal: &Principal,
         declaration: Declaration,
-    ) -> Result<Peer, Refusal> {
+    ) -> Result<Peer, OpenError> {
         let connector = match &inner.source {
             Self::One(connector) => connector,
             Self::Many(directory) => return Ok(Peer::Many(Combined::new(inner, directory, principal))),
         };
         let opening = Opening { principal: principal.clone(), declaration: Some(declaration) };
         let Opened { handle, guard } = connector.open(opening).await?;
-        Ok(Peer::One { client: handle.connect()?, handle, held: Held::Session(guard) })
+        let client = handle.connect().map_err(|error| OpenError::Unavailable(error.to_string()))?;
+        Ok(Peer::One { client, handle, held: Held::Session(guard) })
     }
 
     /// For a request that stands alone.
