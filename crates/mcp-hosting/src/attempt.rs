@@ -238,7 +238,7 @@ async fn shaken(phase: &mut watch::Receiver<Phase>) -> bool {
 }
 
 /// What is known of a program whose bridge is over. One that goes on without it is of no use, and is ended.
-async fn obituary(process: &Process, ended: Option<&bridge::Ended>) -> Obituary {
+pub(crate) async fn obituary(process: &Process, ended: Option<&bridge::Ended>) -> Obituary {
     match ended.map(bridge::Ended::reason) {
         Some(EndReason::Exited(_)) => process.ended().await,
         reason => {

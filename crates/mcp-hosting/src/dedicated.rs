@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use emergent_mcp_bridge::{self as bridge, Bridge, Declaration, Mode};
+use emergent_mcp_bridge::{self as bridge, Bridge, Declaration, EndReason, Mode};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::attempt::{bridge_options, program};
+use crate::attempt::{bridge_options, obituary, program};
 use crate::calls::failure;
 use crate::error::CallFailure;
 use crate::listening::{Listening, Streams};
 use crate::process::Stdout;
+use crate::registry::Order;
 use crate::{Handle, sandbox};
 
 /// How long such a process may take to end.
@@ -78,15 +79,24 @@ impl Handle {
         };
         let (bridge, running) = Bridge::start(bridge_options, io);
         let (stop, stopped) = oneshot::channel();
+        let mourner = server.clone();
         let keeper = tokio::spawn(async move {
-            tokio::select! {
+            let ended = tokio::select! {
+                biased;
+                _ = stopped => None,
+                _ = generation.changed() => None,
                 // Both ends of the bridge: the program's, and that of whoever used it.
-                _ = running => {}
-                _ = stopped => {}
-                _ = generation.changed() => {}
-            }
-            if let Some(process) = process {
-                process.end(GRACE).await;
+                ended = running => ended.ok().filter(|ended| *ended.reason() != EndReason::Closed),
+            };
+            match (process, ended) {
+                (Some(process), Some(ended)) => {
+                    let obituary = obituary(&process, Some(&ended)).await;
+                    mourner.order(Order::Mourn(obituary.into_crash(process.stderr_tail()))).await;
+                }
+                (Some(process), None) => {
+                    process.end(GRACE).await;
+                }
+                (None, _) => {}
             }
             drop(place);
         });

@@ -23,9 +23,15 @@ pub(crate) struct Context {
     pub(crate) workspaces: emergent_workspaces::Handle,
     pub(crate) registry: Registry,
     pub(crate) closing: AtomicBool,
+    /// Moves on whenever there are other servers, or other tools of them.
+    pub(crate) changes: watch::Sender<u64>,
 }
 
 impl Context {
+    pub(crate) fn changed(&self) {
+        self.changes.send_modify(|number| *number += 1);
+    }
+
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
@@ -38,6 +44,8 @@ pub(crate) enum Order {
     Restart,
     /// No process any more, after so long at the latest.
     Close(Duration),
+    /// The program of one client has ended, and nobody had told it to.
+    Mourn(Crash),
     /// Tell when it is known what came of the last start.
     Settle(oneshot::Sender<()>),
 }
@@ -78,6 +86,8 @@ pub(crate) struct Server {
     pub(crate) orders: mpsc::Sender<Order>,
     /// What every bridge of it follows.
     pub(crate) live: bridge::Live,
+    /// Held while its registration is changed, so that no change is made to what another has replaced.
+    pub(crate) changing: tokio::sync::Mutex<()>,
     row: RwLock<McpServerRow>,
     bridge: Mutex<Option<bridge::Handle>>,
     edition: AtomicU64,
@@ -103,6 +113,7 @@ impl Server {
             dedicated: Arc::new(Semaphore::new(options.max_dedicated)),
             orders,
             live: bridge::Live::new(rules_of(&row), call_timeout_of(&row)),
+            changing: tokio::sync::Mutex::default(),
             row: RwLock::new(row),
             bridge: Mutex::new(None),
             edition: AtomicU64::new(0),

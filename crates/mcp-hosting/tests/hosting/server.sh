@@ -10,6 +10,7 @@ esac
 answer() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
 text() { answer "\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }
 trap 'echo "told to end" >&2; exit 0' TERM
+[ "$mode" != stubborn ] || trap '' TERM
 while IFS= read -r line; do
     id=$(printf '%s' "$line" | sed -n 's/^{"jsonrpc":"2.0","id":\([0-9]*\),.*/\1/p')
     case "$line" in
