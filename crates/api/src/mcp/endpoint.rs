@@ -124,6 +124,10 @@ pub(super) async fn serve(
     RequestId::name(&mut request);
     let response = front.serve(principal(caller), request).await;
     drop(memory);
+    // What was opened while the token ended has missed that.
+    if caller.is_over() {
+        front.end_sessions_of(&principal(caller));
+    }
     let closing = state.sockets().closing();
     Ok(response.map(|body| {
         if !body.is_events() {

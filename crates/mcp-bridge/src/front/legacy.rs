@@ -1,18 +1,16 @@
 //! The older era: POST, GET and DELETE of sessions.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join_all;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use tokio::time::Instant;
 
 use super::Inner;
 use super::body::FrontBody;
-use super::connector::{OpenError, Principal};
+use super::connector::Principal;
 use super::error::Refusal;
 use super::observe::Watched;
-use super::peer::{Peer, Source};
+use super::peer::Source;
 use super::reply::{self, SESSION_ID};
 use super::session::{ClientSession, STANDALONE};
 use super::stream::{EventLog, Start, parse_id};
@@ -24,10 +22,6 @@ use crate::error::CallError;
 use crate::handshake::local_error;
 use crate::json::{Kind, Message, Outcome, RawJson, pick, split_batch, text_of};
 use crate::translate::OWN_INFO;
-
-/// How long the process of a session that had to leave may take to do so, and how often it is looked.
-const LEAVING: Duration = Duration::from_secs(7);
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Takes one message.
 pub(super) async fn post(
@@ -164,7 +158,7 @@ async fn initialize(
     let raw = |value: Option<&str>, otherwise: &str| RawJson::known(value.unwrap_or(otherwise).to_owned());
     let declaration = Declaration { capabilities: raw(capabilities, "{}"), info: raw(info, OWN_INFO) };
     inner.sessions.make_room(&principal, options).map_err(about)?;
-    let peer = open(inner, &principal, declaration).await.map_err(|error| about(error.into()))?;
+    let peer = Source::session(inner, &principal, declaration).await.map_err(|error| about(error.into()))?;
     let begun = peer.begin(message.text.clone(), options.call_timeout, |_| ()).await;
     let answer = match begun {
         Ok(begun) => begun.answer.await,
@@ -191,23 +185,6 @@ async fn initialize(
         inner.sessions.insert(session, options).map_err(about)?;
     }
     Ok(response)
-}
-
-/// Opens the way of a session. Where no more processes may be started, the session that was idle longest ends:
-/// most clients never say that they leave.
-async fn open(inner: &Inner, principal: &Principal, declaration: Declaration) -> Result<Peer, OpenError> {
-    let opened = Source::session(inner, principal, declaration.clone()).await;
-    if !matches!(opened, Err(OpenError::TooMany)) || !inner.sessions.end_idlest(principal, &inner.options) {
-        return opened;
-    }
-    let until = Instant::now() + LEAVING;
-    loop {
-        let opened = Source::session(inner, principal, declaration.clone()).await;
-        if !matches!(opened, Err(OpenError::TooMany)) || Instant::now() >= until {
-            return opened;
-        }
-        tokio::time::sleep(LOOK).await;
-    }
 }
 
 /// Takes a message that is not answered.
