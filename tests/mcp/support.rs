@@ -58,7 +58,8 @@ pub(crate) async fn kill(client: &Client, server: &McpServer, pid: &str) {
 
 /// How many processes there are in the sandbox of a server, whose ever they are, those that count included.
 pub(crate) async fn all_processes(client: &Client, server: &McpServer) -> usize {
-    let found = client.bash(server.sandbox.id, &BashRequest::new("ls -d /proc/[0-9]* | wc -l")).await.unwrap();
+    let found =
+        client.bash(server.sandbox.id, &BashRequest::new("ls -d /proc/[0-9]* | wc -l")).await.unwrap();
     found.stdout.trim().parse().unwrap_or(0)
 }
 

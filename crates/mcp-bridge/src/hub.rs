@@ -82,7 +82,10 @@ impl Hub {
             departures: Departures::default(),
             counters: Counters::default(),
             closing: Notify::new(),
-            live: options.live.clone().unwrap_or_else(|| Live::new(options.tools.clone(), options.call_timeout)),
+            live: options
+                .live
+                .clone()
+                .unwrap_or_else(|| Live::new(options.tools.clone(), options.call_timeout)),
             waiting: Arc::new(Semaphore::new(options.waiting_units().min(Semaphore::MAX_PERMITS))),
             calls: Arc::new(Semaphore::new(options.max_calls.clamp(1, Semaphore::MAX_PERMITS))),
             numbers: AtomicU64::new(0),

@@ -61,7 +61,12 @@ pub(crate) struct CallState {
 
 impl CallState {
     pub(crate) fn new(number: CallNumber) -> Arc<Self> {
-        Arc::new(Self { number, cancelled: AtomicBool::new(false), told: Notify::new(), extended: Mutex::default() })
+        Arc::new(Self {
+            number,
+            cancelled: AtomicBool::new(false),
+            told: Notify::new(),
+            extended: Mutex::default(),
+        })
     }
 
     pub(crate) fn cancel(&self) {

@@ -50,7 +50,8 @@ impl Fronts {
             caller.ended().await;
             let Some(inner) = fronts.upgrade() else { return };
             lock(&inner.watched).remove(&principal);
-            let mut all: Vec<Front> = lock(&inner.of_servers).values().map(|(_, front)| front.clone()).collect();
+            let mut all: Vec<Front> =
+                lock(&inner.of_servers).values().map(|(_, front)| front.clone()).collect();
             all.extend(lock(&inner.combined).as_ref().map(|(_, front)| front.clone()));
             all.iter().for_each(|front| front.end_sessions_of(&principal));
         });

@@ -197,7 +197,7 @@ async fn changed(tools: &mut Option<watch::Receiver<Arc<ToolRules>>>) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Tells everybody who waits why there will be no answer.

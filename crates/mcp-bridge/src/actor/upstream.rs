@@ -172,7 +172,11 @@ impl Actor {
         let deadline = (!matches!(own, Own::Listen)).then(|| self.deadline());
         let number = CallNumber(self.hub.number());
         self.link.send(Frame { text: request(id, method, params), space });
-        self.calls.launch(id, Flight { number, deadline, last: Instant::now(), origin: Origin::Own(own) }, false);
+        self.calls.launch(
+            id,
+            Flight { number, deadline, last: Instant::now(), origin: Origin::Own(own) },
+            false,
+        );
         id
     }
 

@@ -157,10 +157,8 @@ async fn progress_is_time() {
     });
     answer.unwrap();
     let began = tokio::time::Instant::now();
-    let (answer, took) = tokio::join!(
-        async { (client.request(request()).await, began.elapsed()) },
-        work(&mut fake, 10)
-    );
+    let (answer, took) =
+        tokio::join!(async { (client.request(request()).await, began.elapsed()) }, work(&mut fake, 10));
     assert!(took["id"].is_u64());
     assert_eq!(answer.0.unwrap_err(), CallError::TimedOut(Duration::from_secs(2)));
     assert!(answer.1 >= Duration::from_secs(9) && answer.1 < Duration::from_secs(10), "{:?}", answer.1);

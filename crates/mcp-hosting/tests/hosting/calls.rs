@@ -140,9 +140,8 @@ async fn what_is_changed_reaches_clients_that_are_there() {
         let refused = bridge.call_tool("pid", None, None).await;
         assert!(matches!(refused, Ok(Reply::Error(_))), "{mode}: {refused:?}");
         let began = Instant::now();
-        let slow = client.request(raw(
-            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}"#,
-        ));
+        let slow =
+            client.request(raw(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}"#));
         let slow = slow.await.unwrap_err();
         assert_eq!(slow, CallError::TimedOut(Duration::from_millis(300)), "{mode}");
         assert!(began.elapsed() < Duration::from_millis(900), "{mode}: {:?}", began.elapsed());
@@ -170,7 +169,9 @@ async fn the_crash_of_a_clients_own_program_is_told_of() {
     one.bridge().call_tool("crash", None, None).await.unwrap_err();
     let crashed = || {
         let logs = installation.servers().logs("own", 0, 100).unwrap();
-        logs.lines.iter().any(|line| line.stream == LogStream::Supervisor && line.text.contains("exit code 7"))
+        logs.lines
+            .iter()
+            .any(|line| line.stream == LogStream::Supervisor && line.text.contains("exit code 7"))
     };
     eventually("its end is in the log", crashed).await;
     let mut told = 0;

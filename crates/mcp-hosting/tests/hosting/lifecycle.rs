@@ -6,7 +6,8 @@ use emergent_mcp_hosting::{BridgeState, HostingError, LogStream, Options, Regist
 use emergent_provider::WorkspaceProvider as _;
 use emergent_store::{IdempotencyKey, TokenId};
 use emergent_types::{
-    ContainerType, Lifecycle, ResourceLimits, RestartPolicy, ServerHealth, ServerMode, WorkspaceId, WorkspaceStatus,
+    ContainerType, Lifecycle, ResourceLimits, RestartPolicy, ServerHealth, ServerMode, WorkspaceId,
+    WorkspaceStatus,
 };
 
 use crate::setup::{Installation, eventually, is_alive, server};
@@ -237,7 +238,10 @@ async fn whoever_offers_the_tools_of_all_servers_hears_of_others() {
     };
     servers.register(server("shell", "")).await.unwrap();
     assert!(news(), "there is one more, and it is ready");
-    servers.update("shell", Update { tools_deny: Some(vec!["x".to_owned()]), ..Update::default() }).await.unwrap();
+    servers
+        .update("shell", Update { tools_deny: Some(vec!["x".to_owned()]), ..Update::default() })
+        .await
+        .unwrap();
     assert!(!news(), "its own clients are told of that");
     servers.update("shell", Update { mode: Some(ServerMode::Dedicated), ..Update::default() }).await.unwrap();
     assert!(news());
