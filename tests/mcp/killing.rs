@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use emergent_client::ClientError;
+use emergent_test_support::{Sandbox, eventually};
 use emergent_types::{ServerHealth, WorkspaceStatus};
 use serde_json::json;
 
-use crate::support::{kill, processes, server, start, tool, tool_soon, wait_for};
+use crate::support::{all_processes, kill, processes, server, start, tool, tool_soon, wait_for};
 
 /// Proves: LIFE-22, DESIGN-5.10
 #[tokio::test]
@@ -64,16 +65,43 @@ async fn restarts_leave_no_process_behind() {
     let control = start().await;
     let client = control.client();
     let shell = client.register_mcp_server(&server("shell", "")).await.unwrap();
+    let at_first = all_processes(&client, &shell).await;
     let rounds = if std::env::var_os("EMERGENT_TEST_LONG").is_some() { 500 } else { 50 };
     for round in 0..rounds {
         if round % 5 == 0 {
             let pid = tool_soon(&client, "shell", "pid").await;
+            tool_soon(&client, "shell", "children").await;
             kill(&client, &shell, &pid).await;
         }
         assert_eq!(client.restart_mcp_server("shell").await.unwrap().health, ServerHealth::Ok);
     }
     tool_soon(&client, "shell", "pid").await;
     assert_eq!(processes(&client, &shell).await, 1);
+    // Its children are asked to end before they are made to.
+    eventually("nothing is left of the others", Duration::from_secs(10), async || {
+        (all_processes(&client, &shell).await == at_first).then_some(())
+    })
+    .await;
+    control.finish().await;
+}
+
+/// The sandbox of a server dies, which is no fault of its program's.
+#[tokio::test]
+async fn a_sandbox_that_dies_costs_seconds_and_raises_no_alarm() {
+    let control = start().await;
+    let client = control.client();
+    let shell = client.register_mcp_server(&server("shell", "")).await.unwrap();
+    assert_eq!(tool(&client, "shell", "count").await.unwrap(), "1");
+    for round in 1..=3 {
+        let began = Instant::now();
+        Sandbox::of(shell.sandbox.id).kill_init();
+        assert_eq!(tool_soon(&client, "shell", "count").await, (round + 1).to_string());
+        assert!(began.elapsed() < Duration::from_secs(5), "{round}: {:?}", began.elapsed());
+        let after = client.mcp_server("shell").await.unwrap();
+        assert_eq!((after.health, after.restart_count), (ServerHealth::Ok, round));
+        let alerts = client.alerts().await.unwrap().items;
+        assert!(!alerts.iter().any(|alert| alert.id.starts_with("mcp_server")), "{alerts:?}");
+    }
     control.finish().await;
 }
 

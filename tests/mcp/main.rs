@@ -10,5 +10,6 @@ mod killing;
 mod load;
 mod programs;
 mod ready_made;
+mod sessions;
 mod support;
 mod workspace_tools;

@@ -56,6 +56,13 @@ pub(crate) async fn kill(client: &Client, server: &McpServer, pid: &str) {
     assert_eq!(killed.exit_code, 0, "{killed:?}");
 }
 
+/// How many processes there are in the sandbox of a server, whose ever they are, those that count included.
+pub(crate) async fn all_processes(client: &Client, server: &McpServer) -> usize {
+    let found =
+        client.bash(server.sandbox.id, &BashRequest::new("ls -d /proc/[0-9]* | wc -l")).await.unwrap();
+    found.stdout.trim().parse().unwrap_or(0)
+}
+
 /// How many processes of the script there are in the sandbox of a server.
 pub(crate) async fn processes(client: &Client, server: &McpServer) -> usize {
     // The brackets keep it from finding itself.

@@ -51,7 +51,7 @@ pub(crate) type Output = mpsc::Receiver<Result<v1::StdioOutput, GrpcStatus>>;
 
 type Sender = mpsc::Sender<Result<v1::StdioOutput, GrpcStatus>>;
 
-/// Starts a program. Dropping the output ends it with everything it started.
+/// Starts a program. Dropping the output ends it with everything it started, and so does its own end.
 pub(crate) async fn stdio(
     shared: &Arc<Shared>,
     mut input: Streaming<v1::StdioInput>,
@@ -132,7 +132,8 @@ impl Run {
                 tokio::spawn(async move { drain(source, &mut Nowhere).await });
             }
         }
-        self.unless_done.let_go();
+        // What it left running has lost the one it worked for, and nobody else knows of it.
+        drop(self.unless_done);
         let exit = v1::Exit { code: status.code, signal: status.signal, oom_killed };
         send(&output, v1::stdio_output::Output::Exit(exit)).await;
     }

@@ -88,7 +88,8 @@ impl Call {
                     () = state.cancelled() => Err(CallError::Cancelled),
                 }
             };
-            let waited = if listens { Ok(wait.await) } else { self.patience.within(wait).await };
+            let waited =
+                if listens { Ok(wait.await) } else { self.patience.within_extended(&self.state, wait).await };
             self.stage = Stage::Over;
             let answer = waited??.map_err(|_| self.shared.ended(true))??;
             match (self.speaks, server) {

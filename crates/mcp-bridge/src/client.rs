@@ -12,7 +12,7 @@ use crate::handshake::{local_error, local_result};
 use crate::hub::{Departure, Patience, Shared};
 use crate::json::{IdKey, Kind, Malformed, Message, RawJson, pick, split_batch, text_of};
 use crate::mailbox::Incoming;
-use crate::rules::{NOT_OFFERED, ToolRules};
+use crate::rules::{NOT_OFFERED, ToolRules, UNNAMED};
 use crate::session::{Asked, CallNumber, Introduction, Session, lock};
 use crate::translate::{ABOLISHED, is_for_server};
 
@@ -58,7 +58,7 @@ impl Client {
         timeout: Option<Duration>,
         note: impl FnOnce(CallNumber),
     ) -> Result<Call, CallError> {
-        let patience = Patience::new(timeout.unwrap_or(self.shared.hub.options.call_timeout));
+        let patience = Patience::new(timeout.unwrap_or_else(|| self.shared.hub.live.call_timeout()));
         let message = Message::read_strictly(message)?;
         let Kind::Request { id, method, .. } = &message.kind else {
             return Err(Malformed::Shape("the message is no request").into());
@@ -97,7 +97,7 @@ impl Client {
             }
             return Ok(());
         }
-        let server = self.shared.ready(&Patience::new(self.shared.hub.options.call_timeout)).await?;
+        let server = self.shared.ready(&Patience::new(self.shared.hub.live.call_timeout())).await?;
         if !is_for_server(method, server.era, &self.shared.hub.options.mode) {
             return Ok(());
         }
@@ -219,10 +219,12 @@ impl Client {
                 }
             }
             "tools/call" => match message.param("name").and_then(text_of) {
+                // What the bridge cannot read, the server might.
+                None => refused(NOT_OFFERED, UNNAMED),
                 Some(name) if !self.shared.hub.rules().offers(&name) => {
                     refused(NOT_OFFERED, &ToolRules::refusal(&name))
                 }
-                _ => Ok(Route::Owner(Task::Forward)),
+                Some(_) => Ok(Route::Owner(Task::Forward)),
             },
             "resources/subscribe" | "resources/unsubscribe" => {
                 let Some(uri) = message.param("uri").and_then(text_of) else {

@@ -9,9 +9,9 @@ use crate::command::Task;
 use crate::era::{Era, Server};
 use crate::error::{CallError, ConnectError};
 use crate::handshake::request;
-use crate::hub::{Job, Patience, Phase, Shared};
+use crate::hub::{Departure, Hub, Job, Patience, Phase, Shared};
 use crate::json::{Kind, Malformed, Message, Outcome, RawJson, pick, quoted, text_of};
-use crate::rules::{NOT_OFFERED, ToolRules};
+use crate::rules::{NOT_OFFERED, ToolRules, UNNAMED};
 use crate::session::{CallNumber, CallState, ClientId, Session, lock};
 use crate::stats::Stats;
 use crate::translate::for_modern_server;
@@ -75,12 +75,13 @@ impl Handle {
     ) -> Result<Reply, CallError> {
         let inside = params.as_str().trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         let inside = inside.ok_or(Malformed::Shape("params is not an object"))?;
-        if method == "tools/call"
-            && let [Some(name)] = pick(params.as_str(), ["name"])?
-            && let Some(name) = text_of(name)
-            && !self.shared.hub.rules().offers(&name)
-        {
-            return Ok(refused(&name));
+        if method == "tools/call" {
+            let [name] = pick(params.as_str(), ["name"])?;
+            match name.and_then(text_of) {
+                None => return Ok(refusal(UNNAMED)),
+                Some(name) if !self.shared.hub.rules().offers(&name) => return Ok(refused(&name)),
+                Some(_) => {}
+            }
         }
         self.ask(method, inside, timeout, Task::Forward).await
     }
@@ -111,7 +112,7 @@ impl Handle {
     /// Changes which tools are offered, from the next list and call on. Clients are told if the
     /// server tells them of such changes.
     pub fn set_tool_rules(&self, rules: ToolRules) {
-        self.shared.hub.set_rules(rules);
+        self.shared.hub.live.set_tools(rules);
     }
 
     /// Whether the bridge is over for good: its process is gone and nobody will start another.
@@ -143,7 +144,7 @@ impl Handle {
         task: Task,
     ) -> Result<Reply, CallError> {
         let hub = &self.shared.hub;
-        let patience = Patience::new(timeout.unwrap_or(hub.options.call_timeout));
+        let patience = Patience::new(timeout.unwrap_or_else(|| hub.live.call_timeout()));
         let server = self.shared.ready(&patience).await?;
         let number = hub.number();
         let mut message = Message::read_strictly(request(number, method, params))?;
@@ -151,9 +152,12 @@ impl Handle {
             message = for_modern_server(&message, None)?;
         }
         let state = CallState::new(CallNumber(number));
+        let mut unless_answered = CancelOnDrop { hub, state: state.clone(), is_answered: false };
         let job = Job { message, task, state, session: None, patience: Some(patience), era: server.era };
         let mut pending = self.shared.submit(job).await?;
-        let answer = patience.within(&mut pending.answered).await?.map_err(|_| self.shared.ended(true))??;
+        let answered = patience.within(&mut pending.answered).await?;
+        unless_answered.is_answered = true;
+        let answer = answered.map_err(|_| self.shared.ended(true))??;
         let answer = if method == "tools/list" { hub.rules().filter(answer) } else { answer };
         let message = Message::read(answer)?;
         let member = |span| RawJson::known(message.at(span).to_owned());
@@ -165,8 +169,29 @@ impl Handle {
     }
 }
 
+/// Takes a call back whose caller has gone: nobody would take its answer, and with `serialize` the next one waits
+/// for it.
+struct CancelOnDrop<'h> {
+    hub: &'h Hub,
+    state: Arc<CallState>,
+    is_answered: bool,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.state.cancel();
+            self.hub.departures.push(Departure::Call(self.state.number));
+        }
+    }
+}
+
 /// The answer to a call of a tool that is not offered.
 fn refused(tool: &str) -> Reply {
-    let text = quoted(&ToolRules::refusal(tool));
+    refusal(&ToolRules::refusal(tool))
+}
+
+fn refusal(text: &str) -> Reply {
+    let text = quoted(text);
     Reply::Error(RawJson::known(format!(r#"{{"code":{NOT_OFFERED},"message":{text}}}"#)))
 }

@@ -11,6 +11,7 @@ use crate::command::{Answer, Command, Frame, Hold, Submission, Task};
 use crate::era::{Era, Server};
 use crate::error::{CallError, EndReason};
 use crate::json::{Message, RawJson, meta_member};
+use crate::live::Live;
 use crate::options::Options;
 use crate::rules::ToolRules;
 use crate::session::{CallNumber, CallState, ClientId, Session, lock};
@@ -41,8 +42,7 @@ pub(crate) struct Hub {
     pub(crate) departures: Departures,
     pub(crate) counters: Counters,
     pub(crate) closing: Notify,
-    rules: Mutex<Arc<ToolRules>>,
-    pub(crate) rules_changed: Notify,
+    pub(crate) live: Live,
     /// Units of bytes that may wait for the server.
     waiting: Arc<Semaphore>,
     calls: Arc<Semaphore>,
@@ -82,8 +82,10 @@ impl Hub {
             departures: Departures::default(),
             counters: Counters::default(),
             closing: Notify::new(),
-            rules: Mutex::new(Arc::new(options.tools.clone())),
-            rules_changed: Notify::new(),
+            live: options
+                .live
+                .clone()
+                .unwrap_or_else(|| Live::new(options.tools.clone(), options.call_timeout)),
             waiting: Arc::new(Semaphore::new(options.waiting_units().min(Semaphore::MAX_PERMITS))),
             calls: Arc::new(Semaphore::new(options.max_calls.clamp(1, Semaphore::MAX_PERMITS))),
             numbers: AtomicU64::new(0),
@@ -96,12 +98,7 @@ impl Hub {
     }
 
     pub(crate) fn rules(&self) -> Arc<ToolRules> {
-        lock(&self.rules).clone()
-    }
-
-    pub(crate) fn set_rules(&self, rules: ToolRules) {
-        *lock(&self.rules) = Arc::new(rules);
-        self.rules_changed.notify_one();
+        self.live.tools()
     }
 
     pub(crate) fn sessions(&self) -> Vec<Arc<Session>> {
@@ -140,6 +137,27 @@ impl Patience {
 
     pub(crate) async fn within<T>(&self, work: impl Future<Output = T>) -> Result<T, CallError> {
         timeout_at(self.until, work).await.map_err(|_| CallError::TimedOut(self.timeout))
+    }
+}
+
+impl Patience {
+    /// Waits as long as the call is waited for, which may become longer meanwhile.
+    pub(crate) async fn within_extended<T>(
+        &self,
+        state: &CallState,
+        work: impl Future<Output = T>,
+    ) -> Result<T, CallError> {
+        let mut work = std::pin::pin!(work);
+        let mut until = self.until;
+        loop {
+            if let Ok(done) = timeout_at(until, &mut work).await {
+                return Ok(done);
+            }
+            match state.extended() {
+                Some(later) if later > until => until = later,
+                _ => return Err(CallError::TimedOut(self.timeout)),
+            }
+        }
     }
 }
 
@@ -238,7 +256,7 @@ impl Shared {
         if bytes > limit {
             return Err(CallError::TooLong { bytes, limit });
         }
-        let patience = Patience::new(self.hub.options.call_timeout);
+        let patience = Patience::new(self.hub.live.call_timeout());
         let space = patience.within(self.space(bytes)).await?;
         let command = Command::Write { frame: Frame { text, space }, epoch };
         patience.within(self.commands.send(command)).await?.map_err(|_| self.ended(false))

@@ -3,6 +3,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::RawJson;
+use crate::live::Live;
 use crate::rules::ToolRules;
 
 /// Who shares the process.
@@ -43,6 +44,9 @@ pub struct Options {
     pub era: EraChoice,
     /// How long a call may take, its wait for a turn included.
     pub call_timeout: Duration,
+    /// How long a call may take at most whose server tells of its progress: each time it does, the call has
+    /// `call_timeout` once more.
+    pub longest_call: Duration,
     /// How long discovery may take before `initialize` is tried.
     pub probe_timeout: Duration,
     /// How long the whole handshake may take.
@@ -67,6 +71,9 @@ pub struct Options {
     pub max_subscriptions: usize,
     /// Which tools are offered.
     pub tools: ToolRules,
+    /// Where `call_timeout` and `tools` are found in place of these two, if other bridges are to follow their
+    /// changes too.
+    pub live: Option<Live>,
     /// Where log messages of the server go that belong to no client. What does not fit is dropped.
     pub log: Option<mpsc::Sender<RawJson>>,
 }
@@ -78,6 +85,7 @@ impl Default for Options {
             serialize: false,
             era: EraChoice::Probe,
             call_timeout: Duration::from_secs(30),
+            longest_call: Duration::from_secs(600),
             probe_timeout: Duration::from_secs(10),
             handshake_timeout: Duration::from_secs(60),
             restart_grace: Duration::from_secs(5),
@@ -90,6 +98,7 @@ impl Default for Options {
             max_mailbox_bytes: 4 << 20,
             max_subscriptions: 256,
             tools: ToolRules::default(),
+            live: None,
             log: None,
         }
     }

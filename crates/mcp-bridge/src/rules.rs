@@ -5,10 +5,14 @@ use std::collections::BTreeSet;
 
 use serde_json::value::RawValue;
 
-use crate::json::{Kind, Message, Outcome, RawJson, pick, span_of, text_of};
+use crate::handshake::local_error;
+use crate::json::{Kind, Message, Outcome, RawJson, folded_names, pick, span_of, text_of};
 
 /// The code that refuses a call of a tool that is not offered: to a client it does not exist.
 pub(crate) const NOT_OFFERED: i64 = -32602;
+
+/// What a call is told that names no tool.
+pub(crate) const UNNAMED: &str = "params.name is not the name of a tool";
 
 /// The tools that are offered, by their exact names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,15 +34,17 @@ impl ToolRules {
         format!("the tool {tool:?} is not offered here")
     }
 
-    /// The answer to `tools/list` without the tools that are not offered. The others keep their bytes.
+    /// The answer to `tools/list` without the tools that are not offered. The others keep their bytes. Of a list
+    /// that cannot be read, or that readers could read in two ways, nothing is passed on.
     pub(crate) fn filter(&self, answer: RawJson) -> RawJson {
         if self.allow.is_none() && self.deny.is_empty() {
             return answer;
         }
         let Ok(message) = Message::read(answer.clone()) else { return answer };
-        let Kind::Response { outcome: Outcome::Result(result), .. } = &message.kind else { return answer };
-        let Ok([Some(list)]) = pick(message.at(result), ["tools"]) else { return answer };
-        let Ok(tools) = serde_json::from_str::<Vec<&RawValue>>(list) else { return answer };
+        let Kind::Response { id, outcome: Outcome::Result(result) } = &message.kind else { return answer };
+        let Some((list, tools)) = tools_of(message.at(result)) else {
+            return local_error(message.at(id), -32603, "the server's list of tools cannot be read");
+        };
         let kept: Vec<&str> = tools
             .iter()
             .map(|tool| tool.get())
@@ -50,6 +56,17 @@ impl ToolRules {
         }
         message.with([(span_of(message.text.as_str(), list), format!("[{}]", kept.join(",")))])
     }
+}
+
+/// The list in a result, and the tools in it.
+fn tools_of(result: &str) -> Option<(&str, Vec<&RawValue>)> {
+    let names = folded_names(result).ok()?;
+    let [list] = pick(result, ["tools"]).ok()?;
+    if names.iter().filter(|(folded, _)| folded == "tools").count() != 1 {
+        return None;
+    }
+    let list = list?;
+    Some((list, serde_json::from_str(list).ok()?))
 }
 
 /// The name of a tool in a list.
@@ -81,6 +98,16 @@ mod tests {
             r#"{"id":1,"result":{"tools" : [{"name":"a","x":1.0},{ "n\u0061me":"c" }],"nextCursor":"n"}}"#;
         assert_eq!(rules.filter(RawJson::known(sent.into())).as_str(), kept);
         assert_eq!(rules.filter(RawJson::known(kept.into())).as_str(), kept);
+        for odd in [
+            r#"{"tools":[],"tools":[{"name":"b"}]}"#,
+            r#"{"tools":[],"Tools":[{"name":"b"}]}"#,
+            r#"{"tools":{"b":{"name":"b"}}}"#,
+            r#"{"TOOLS":[{"name":"b"}]}"#,
+            r#"[{"name":"b"}]"#,
+        ] {
+            let answer = rules.filter(RawJson::known(format!(r#"{{"id":1,"result":{odd}}}"#)));
+            assert!(answer.as_str().contains("cannot be read") && !answer.as_str().contains("name"), "{odd}");
+        }
         let error = r#"{"id":1,"error":{"code":1}}"#;
         assert_eq!(rules.filter(RawJson::known(error.into())).as_str(), error);
     }

@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::time::Instant;
 
 use crate::json::{IdKey, Message};
 use crate::mailbox::Mailbox;
@@ -54,11 +55,18 @@ pub(crate) struct CallState {
     pub(crate) number: CallNumber,
     cancelled: AtomicBool,
     told: Notify,
+    /// Until when it is waited for, if that is later than was meant at first.
+    extended: Mutex<Option<Instant>>,
 }
 
 impl CallState {
     pub(crate) fn new(number: CallNumber) -> Arc<Self> {
-        Arc::new(Self { number, cancelled: AtomicBool::new(false), told: Notify::new() })
+        Arc::new(Self {
+            number,
+            cancelled: AtomicBool::new(false),
+            told: Notify::new(),
+            extended: Mutex::default(),
+        })
     }
 
     pub(crate) fn cancel(&self) {
@@ -68,6 +76,14 @@ impl CallState {
 
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn extend(&self, until: Instant) {
+        *lock(&self.extended) = Some(until);
+    }
+
+    pub(crate) fn extended(&self) -> Option<Instant> {
+        *lock(&self.extended)
     }
 
     /// Ends when the call is cancelled. For one waiter.

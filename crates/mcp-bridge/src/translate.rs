@@ -90,7 +90,8 @@ fn not_found(message: &Message, error: &str) -> Option<RawJson> {
     Some(message.with([(span_of(message.text.as_str(), code), "-32602".to_owned())]))
 }
 
-/// Whether a notification of a client means anything to the server.
+/// Whether a notification of a client means anything to the server. Whatever is no notification by its name is
+/// not one because it has no id: a server might do it all the same.
 pub(crate) fn is_for_server(method: &str, era: Era, mode: &Mode) -> bool {
     match (method, era, mode) {
         // The handshake is the bridge's, and cancelling has its own way.
@@ -98,7 +99,7 @@ pub(crate) fn is_for_server(method: &str, era: Era, mode: &Mode) -> bool {
         (_, Era::Modern, _) => false,
         // Answers to questions that a shared server does not get to ask.
         ("notifications/roots/list_changed" | "notifications/progress", _, Mode::Shared) => false,
-        _ => true,
+        (method, _, _) => method.starts_with("notifications/"),
     }
 }
 

@@ -103,27 +103,30 @@ impl Run {
             bridge,
         };
         let (context, server) = (self.context.clone(), self.server.clone());
-        let call = tokio::select! {
-            ready = sandbox::ready(&context.workspaces, server.id, context.options.sandbox_limit) => ready,
-            _ = self.wish() => return failed("it was told to end".to_owned(), previous),
-        };
-        let call = match call {
-            Ok(call) => call,
-            Err(error) => return failed(error.to_string(), previous),
-        };
+        let (workspaces, limit) = (&context.workspaces, context.options.sandbox_limit);
         let row = server.row();
         if row.mode == ServerMode::Dedicated && row.stdio_bridge {
-            drop(call);
-            return Outcome { bridge: None, ..self.keep(up).await };
+            let ready = tokio::select! {
+                ready = sandbox::ready(workspaces, server.id, limit) => ready.map(drop),
+                _ = self.wish() => return failed("it was told to end".to_owned(), previous),
+            };
+            return match ready {
+                Ok(()) => Outcome { bridge: None, ..self.keep(up).await },
+                Err(error) => failed(error.to_string(), previous),
+            };
         }
         let spec = match program(&row) {
             Ok(spec) => spec,
             Err(reason) => return failed(reason, previous),
         };
         let stdout = if row.stdio_bridge { Stdout::Protocol } else { Stdout::Log };
-        let mut process = match Process::start(call, &spec, server.logs.clone(), stdout).await {
+        let started = tokio::select! {
+            started = sandbox::start(workspaces, server.id, limit, &spec, &server.logs, stdout) => started,
+            _ = self.wish() => return failed("it was told to end".to_owned(), previous),
+        };
+        let mut process = match started {
             Ok(process) => process,
-            Err(error) => return failed(format!("the program could not be started: {error}"), previous),
+            Err(error) => return failed(error.to_string(), previous),
         };
         if row.stdio_bridge
             && let Some(io) = process.io()
@@ -235,7 +238,7 @@ async fn shaken(phase: &mut watch::Receiver<Phase>) -> bool {
 }
 
 /// What is known of a program whose bridge is over. One that goes on without it is of no use, and is ended.
-async fn obituary(process: &Process, ended: Option<&bridge::Ended>) -> Obituary {
+pub(crate) async fn obituary(process: &Process, ended: Option<&bridge::Ended>) -> Obituary {
     match ended.map(bridge::Ended::reason) {
         Some(EndReason::Exited(_)) => process.ended().await,
         reason => {
@@ -287,10 +290,9 @@ pub(crate) fn bridge_options(server: &Server, options: &Options) -> bridge::Opti
     let row = server.row();
     bridge::Options {
         serialize: row.serialize,
-        call_timeout: Duration::from_millis(row.call_timeout_ms.into()),
         restart_grace: options.call_grace,
         log: Some(protocol_log(server.logs.clone())),
-        tools: server.rules(),
+        live: Some(server.live.clone()),
         ..bridge::Options::default()
     }
 }

@@ -23,6 +23,13 @@ impl Way {
     pub fn edition(&self) -> u64 {
         self.edition
     }
+
+    /// How many sessions one client may have at most, where each has a process: half of what there may be, so
+    /// that there is something left for others.
+    pub fn most_sessions_of_one(&self) -> Option<usize> {
+        let most = self.handle.context.options.max_dedicated;
+        (self.sharing == Sharing::Dedicated).then(|| most.div_ceil(2))
+    }
 }
 
 impl Handle {

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use emergent_mcp_bridge::{self as bridge, Bridge, Declaration, Mode};
+use emergent_mcp_bridge::{self as bridge, Bridge, Declaration, EndReason, Mode};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::attempt::{bridge_options, program};
+use crate::attempt::{bridge_options, obituary, program};
 use crate::calls::failure;
 use crate::error::CallFailure;
 use crate::listening::{Listening, Streams};
-use crate::process::{Process, Stdout};
+use crate::process::Stdout;
+use crate::registry::Order;
 use crate::{Handle, sandbox};
 
 /// How long such a process may take to end.
@@ -56,18 +57,18 @@ impl Handle {
             || CallFailure::TooManyProcesses { server: server.name.clone(), max: options.max_dedicated };
         let place = server.dedicated.clone().try_acquire_owned().map_err(|_| too_many())?;
         let broken = |reason: String| CallFailure::Ended { server: server.name.clone(), reason, sent: false };
-        let call = sandbox::ready(&self.context.workspaces, server.id, options.sandbox_limit)
-            .await
-            .map_err(|error| broken(error.to_string()))?;
+        let (workspaces, limit) = (&self.context.workspaces, options.sandbox_limit);
         let mut generation = server.generation.subscribe();
         let (io, process) = if row.stdio_bridge {
             let spec = program(&row).map_err(broken)?;
-            let started = Process::start(call, &spec, server.logs.clone(), Stdout::Protocol).await;
+            let stdout = Stdout::Protocol;
+            let started = sandbox::start(workspaces, server.id, limit, &spec, &server.logs, stdout).await;
             let mut process = started.map_err(|error| broken(error.to_string()))?;
             (process.io().ok_or_else(|| broken("it has no streams".to_owned()))?, Some(process))
         } else {
             // The program tells its clients apart itself: each has a session of its own with it.
-            let listening = Listening::of(&self.context.workspaces, &row).map_err(broken)?;
+            sandbox::ready(workspaces, server.id, limit).await.map_err(|error| broken(error.to_string()))?;
+            let listening = Listening::of(workspaces, &row).map_err(broken)?;
             (Streams::new(listening).open(None), None)
         };
         let bridge_options = bridge::Options {
@@ -78,15 +79,24 @@ impl Handle {
         };
         let (bridge, running) = Bridge::start(bridge_options, io);
         let (stop, stopped) = oneshot::channel();
+        let mourner = server.clone();
         let keeper = tokio::spawn(async move {
-            tokio::select! {
+            let ended = tokio::select! {
+                biased;
+                _ = stopped => None,
+                _ = generation.changed() => None,
                 // Both ends of the bridge: the program's, and that of whoever used it.
-                _ = running => {}
-                _ = stopped => {}
-                _ = generation.changed() => {}
-            }
-            if let Some(process) = process {
-                process.end(GRACE).await;
+                ended = running => ended.ok().filter(|ended| *ended.reason() != EndReason::Closed),
+            };
+            match (process, ended) {
+                (Some(process), Some(ended)) => {
+                    let obituary = obituary(&process, Some(&ended)).await;
+                    mourner.order(Order::Mourn(obituary.into_crash(process.stderr_tail()))).await;
+                }
+                (Some(process), None) => {
+                    process.end(GRACE).await;
+                }
+                (None, _) => {}
             }
             drop(place);
         });

@@ -7,6 +7,7 @@ use emergent_mcp_bridge as bridge;
 use emergent_store::{IdempotencyKey, McpServerRow};
 use emergent_types::{ServerHealth, WorkspaceId};
 use emergent_workspaces::{CreateError, CreatedWorkspace};
+use tokio::sync::watch;
 
 use crate::attempt;
 use crate::error::HostingError;
@@ -127,10 +128,18 @@ impl Handle {
         self.context.registry.find(name_or_id).map(|server| (server.id, server.name.clone()))
     }
 
-    /// Changes a registration. A program that would be started otherwise now is restarted.
+    /// Changes a registration. A program that would be started otherwise now is restarted. Going away does not
+    /// undo it.
     pub async fn update(&self, name_or_id: &str, update: Update) -> Result<ServerView, HostingError> {
+        let (handle, name_or_id) = (self.clone(), name_or_id.to_owned());
+        let updating = tokio::spawn(async move { handle.update_to_the_end(&name_or_id, update).await });
+        updating.await.unwrap_or(Err(HostingError::ShuttingDown))
+    }
+
+    async fn update_to_the_end(&self, name_or_id: &str, update: Update) -> Result<ServerView, HostingError> {
         self.check_open()?;
         let server = self.server(name_or_id)?;
+        let turn = server.changing.lock().await;
         let before = server.row();
         let after = update.applied_to(&before)?;
         if attempt::program(&after).is_err() {
@@ -140,11 +149,11 @@ impl Handle {
             return Err(HostingError::NotFound(name_or_id.to_owned()));
         }
         server.set_row(after.clone());
+        drop(turn);
         if needs_restart(&before, &after) {
             server.start_edition();
+            self.context.changed();
             self.start_over(&server).await;
-        } else if let Some(bridge) = server.bridge() {
-            bridge.set_tool_rules(server.rules());
         }
         self.view(&server).await
     }
@@ -172,6 +181,7 @@ impl Handle {
         self.close(&server, self.context.options.restart_grace).await;
         self.context.workspaces.destroy(server.id).await?;
         self.context.registry.remove(server.id);
+        self.context.changed();
         if with_volumes {
             for volume in &view.volumes {
                 let provider = view.workspace.provider;
@@ -198,6 +208,11 @@ impl Handle {
         Ok(logs.follow(after.unwrap_or_else(|| logs.newest())))
     }
 
+    /// Moves on whenever there are other servers, or other tools of them.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.context.changes.subscribe()
+    }
+
     /// How each server is, by name.
     pub fn healths(&self) -> Vec<(String, ServerHealth)> {
         let servers = self.context.registry.all();
@@ -208,6 +223,12 @@ impl Handle {
     pub fn bridge_stats(&self) -> Vec<(String, bridge::Stats)> {
         let servers = self.context.registry.all();
         servers.iter().filter_map(|server| Some((server.name.clone(), server.bridge()?.stats()))).collect()
+    }
+
+    /// How many processes a dedicated server's clients have.
+    pub fn dedicated_processes(&self, name_or_id: &str) -> usize {
+        let found = self.context.registry.find(name_or_id);
+        found.map_or(0, |server| self.context.options.max_dedicated - server.dedicated.available_permits())
     }
 
     fn server(&self, name_or_id: &str) -> Result<Arc<Server>, HostingError> {

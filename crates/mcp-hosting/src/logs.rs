@@ -77,8 +77,6 @@ struct Ring {
     lines: VecDeque<LogLine>,
     bytes: usize,
     newest: u64,
-    /// What was heard of a line whose end was not: stderr's and stdout's.
-    partial: [Vec<u8>; 2],
 }
 
 impl Logs {
@@ -92,34 +90,16 @@ impl Logs {
 
     /// A line of our own.
     pub(crate) fn say(&self, stream: LogStream, text: &str) {
-        let newest = {
-            let mut ring = self.ring();
-            ring.push(stream, text.as_bytes());
-            ring.newest
-        };
-        self.newest.send_replace(newest);
+        self.take(stream, vec![text_of(text.as_bytes())]);
     }
 
-    /// What a program wrote, wherever its lines end.
-    pub(crate) fn write(&self, stream: LogStream, data: &[u8]) {
+    fn take(&self, stream: LogStream, lines: Vec<String>) {
+        if lines.is_empty() {
+            return;
+        }
         let newest = {
             let mut ring = self.ring();
-            ring.write(stream, data);
-            ring.newest
-        };
-        self.newest.send_replace(newest);
-    }
-
-    /// A program is over: what it did not end is a line too.
-    pub(crate) fn flush(&self) {
-        let newest = {
-            let mut ring = self.ring();
-            for stream in [LogStream::Stderr, LogStream::Stdout] {
-                let rest = std::mem::take(&mut ring.partial[slot(stream)]);
-                if !rest.is_empty() {
-                    ring.push(stream, &rest);
-                }
-            }
+            lines.into_iter().for_each(|line| ring.push(stream, line));
             ring.newest
         };
         self.newest.send_replace(newest);
@@ -144,47 +124,10 @@ impl Logs {
     pub(crate) fn follow(self: &Arc<Self>, after: u64) -> Follower {
         Follower { newest: self.newest.subscribe(), logs: self.clone(), after }
     }
-
-    /// The last lines of stderr after this one, for the reason of a crash.
-    pub(crate) fn tail(&self, after: u64) -> Vec<String> {
-        let ring = self.ring();
-        let (mut lines, mut bytes) = (Vec::new(), 0);
-        let said = |line: &&LogLine| line.number > after && line.stream == LogStream::Stderr;
-        for line in ring.lines.iter().rev().filter(said).take(TAIL_LINES) {
-            bytes += line.text.len();
-            if bytes > TAIL_BYTES && !lines.is_empty() {
-                break;
-            }
-            lines.push(line.text.clone());
-        }
-        lines.reverse();
-        lines
-    }
-}
-
-fn slot(stream: LogStream) -> usize {
-    usize::from(stream == LogStream::Stdout)
 }
 
 impl Ring {
-    fn write(&mut self, stream: LogStream, data: &[u8]) {
-        let mut line = std::mem::take(&mut self.partial[slot(stream)]);
-        for piece in data.split_inclusive(|byte| *byte == b'\n') {
-            let room = MAX_LINE_BYTES.saturating_sub(line.len());
-            let text = piece.strip_suffix(b"\n");
-            let said = text.unwrap_or(piece);
-            line.extend_from_slice(&said[..said.len().min(room)]);
-            if text.is_some() {
-                self.push(stream, &line);
-                line.clear();
-            }
-        }
-        self.partial[slot(stream)] = line;
-    }
-
-    fn push(&mut self, stream: LogStream, text: &[u8]) {
-        let text = text.strip_suffix(b"\r").unwrap_or(text);
-        let text = String::from_utf8_lossy(&text[..text.len().min(MAX_LINE_BYTES)]).into_owned();
+    fn push(&mut self, stream: LogStream, text: String) {
         self.newest += 1;
         self.bytes += text.len();
         self.lines.push_back(LogLine { number: self.newest, at: emergent_store::now(), stream, text });
@@ -192,6 +135,96 @@ impl Ring {
             let Some(oldest) = self.lines.pop_front() else { break };
             self.bytes -= oldest.text.len();
         }
+    }
+}
+
+fn text_of(line: &[u8]) -> String {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    String::from_utf8_lossy(&line[..line.len().min(MAX_LINE_BYTES)]).into_owned()
+}
+
+/// What one program says. Its lines go to the log of its server, where those of other clients' programs are
+/// too; the last lines of its stderr are kept here besides, for the reason of its end.
+#[derive(Debug)]
+pub(crate) struct Voice {
+    logs: Arc<Logs>,
+    said: Mutex<Said>,
+}
+
+#[derive(Debug, Default)]
+struct Said {
+    /// What was heard of a line whose end was not: stderr's and stdout's.
+    partial: [Vec<u8>; 2],
+    tail: VecDeque<String>,
+    tail_bytes: usize,
+}
+
+impl Voice {
+    pub(crate) fn new(logs: Arc<Logs>) -> Arc<Self> {
+        Arc::new(Self { logs, said: Mutex::default() })
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it wrote, wherever its lines end.
+    pub(crate) fn write(&self, stream: LogStream, data: &[u8]) {
+        let lines = self.said().hear(stream, data);
+        self.logs.take(stream, lines);
+    }
+
+    /// It is over: what it did not end is a line too.
+    pub(crate) fn flush(&self) {
+        for stream in [LogStream::Stderr, LogStream::Stdout] {
+            let rest = self.said().rest(stream);
+            self.logs.take(stream, rest.into_iter().collect());
+        }
+    }
+
+    /// The last lines of its stderr.
+    pub(crate) fn tail(&self) -> Vec<String> {
+        self.said().tail.iter().cloned().collect()
+    }
+}
+
+fn slot(stream: LogStream) -> usize {
+    usize::from(stream == LogStream::Stdout)
+}
+
+impl Said {
+    fn hear(&mut self, stream: LogStream, data: &[u8]) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut line = std::mem::take(&mut self.partial[slot(stream)]);
+        for piece in data.split_inclusive(|byte| *byte == b'\n') {
+            let room = MAX_LINE_BYTES.saturating_sub(line.len());
+            let text = piece.strip_suffix(b"\n");
+            let said = text.unwrap_or(piece);
+            line.extend_from_slice(&said[..said.len().min(room)]);
+            if text.is_some() {
+                lines.push(self.keep(stream, text_of(&line)));
+                line.clear();
+            }
+        }
+        self.partial[slot(stream)] = line;
+        lines
+    }
+
+    fn rest(&mut self, stream: LogStream) -> Option<String> {
+        let rest = std::mem::take(&mut self.partial[slot(stream)]);
+        (!rest.is_empty()).then(|| self.keep(stream, text_of(&rest)))
+    }
+
+    fn keep(&mut self, stream: LogStream, line: String) -> String {
+        if stream == LogStream::Stderr {
+            self.tail_bytes += line.len();
+            self.tail.push_back(line.clone());
+            while self.tail.len() > TAIL_LINES || (self.tail_bytes > TAIL_BYTES && self.tail.len() > 1) {
+                let Some(oldest) = self.tail.pop_front() else { break };
+                self.tail_bytes -= oldest.len();
+            }
+        }
+        line
     }
 }
 
@@ -229,14 +262,22 @@ mod tests {
     #[test]
     fn lines_end_where_the_program_ends_them() {
         let logs = Logs::new();
-        logs.write(LogStream::Stderr, b"one\r\ntw");
-        logs.write(LogStream::Stdout, b"beside\n");
-        logs.write(LogStream::Stderr, b"o\n\nthr\xffee");
-        assert_eq!(texts(&logs.page(0, 10)), ["one", "beside", "two", ""]);
-        logs.flush();
-        assert_eq!(texts(&logs.page(4, 10)), ["thr\u{fffd}ee"]);
-        assert_eq!(logs.tail(0), ["one", "two", "", "thr\u{fffd}ee"]);
-        assert_eq!(logs.tail(4), ["thr\u{fffd}ee"]);
+        let voice = Voice::new(logs.clone());
+        voice.write(LogStream::Stderr, b"one\r\ntw");
+        voice.write(LogStream::Stdout, b"beside\n");
+        let other = Voice::new(logs.clone());
+        other.write(LogStream::Stderr, b"somebody else's\nun");
+        voice.write(LogStream::Stderr, b"o\n\nthr\xffee");
+        assert_eq!(texts(&logs.page(0, 10)), ["one", "beside", "somebody else's", "two", ""]);
+        voice.flush();
+        assert_eq!(texts(&logs.page(5, 10)), ["thr\u{fffd}ee"]);
+        assert_eq!(voice.tail(), ["one", "two", "", "thr\u{fffd}ee"]);
+        assert_eq!(other.tail(), ["somebody else's"]);
+        for _ in 0..3 {
+            other.write(LogStream::Stderr, &[b'x'; TAIL_BYTES]);
+            other.write(LogStream::Stderr, b"\nlast\n");
+        }
+        assert_eq!(other.tail(), ["last"], "what is kept of it is bounded");
     }
 
     #[test]
@@ -245,8 +286,9 @@ mod tests {
         for _ in 0..3 * MAX_LINES {
             logs.say(LogStream::Stderr, "x");
         }
-        logs.write(LogStream::Stderr, &vec![b'y'; 100 * MAX_LINE_BYTES]);
-        logs.flush();
+        let voice = Voice::new(logs.clone());
+        voice.write(LogStream::Stderr, &vec![b'y'; 100 * MAX_LINE_BYTES]);
+        voice.flush();
         let page = logs.page(0, usize::MAX);
         assert_eq!(page.lines.len(), MAX_LINES);
         assert_eq!(page.missed, 2 * MAX_LINES as u64 + 1);

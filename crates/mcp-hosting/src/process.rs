@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::crash::{Obituary, status};
-use crate::logs::{LogStream, Logs};
+use crate::logs::{LogStream, Logs, Voice};
 
 const SIGTERM: u32 = 15;
 const SIGKILL: u32 = 9;
@@ -38,9 +38,7 @@ pub(crate) enum Stdout {
 pub(crate) struct Process {
     input: StdioInput,
     end: watch::Receiver<Option<Obituary>>,
-    logs: Arc<Logs>,
-    /// Where its own lines begin.
-    since: u64,
+    voice: Arc<Voice>,
     streams: Option<(DuplexStream, DuplexStream)>,
     tasks: [JoinHandle<()>; 2],
 }
@@ -53,14 +51,14 @@ impl Process {
         logs: Arc<Logs>,
         stdout: Stdout,
     ) -> Result<Self, ToolError> {
-        let since = logs.newest();
+        let voice = Voice::new(logs);
         let (input, output) = call.stdio(spec).await?;
         let (to_program, from_bridge) = tokio::io::duplex(PIPE_BYTES);
         let (from_program, to_bridge) = tokio::io::duplex(PIPE_BYTES);
         let (obituary, end) = watch::channel(None);
-        let listening = listen(output, to_bridge, logs.clone(), stdout, obituary);
+        let listening = listen(output, to_bridge, voice.clone(), stdout, obituary);
         let tasks = [tokio::spawn(listening), tokio::spawn(speak(from_bridge, input.clone()))];
-        Ok(Self { input, end, logs, since, streams: Some((to_program, from_program)), tasks })
+        Ok(Self { input, end, voice, streams: Some((to_program, from_program)), tasks })
     }
 
     /// Its streams, for the one bridge it has.
@@ -71,13 +69,13 @@ impl Process {
 
     /// Its end, as its bridge tells it to whoever waits for an answer.
     pub(crate) fn exit(&self) -> impl Future<Output = bridge::Exit> + Send + use<> {
-        let (end, logs, since) = (self.end.clone(), self.logs.clone(), self.since);
+        let (end, voice) = (self.end.clone(), self.voice.clone());
         async move {
             let status = match ended(end).await {
                 Obituary::Exited(exit) => status(&exit),
                 Obituary::Failed(reason) => reason,
             };
-            bridge::Exit { status, stderr_tail: logs.tail(since).join("\n") }
+            bridge::Exit { status, stderr_tail: voice.tail().join("\n") }
         }
     }
 
@@ -93,7 +91,7 @@ impl Process {
 
     /// The last lines it wrote to stderr.
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
-        self.logs.tail(self.since)
+        self.voice.tail()
     }
 
     /// Tells it to end, and makes it after a while.
@@ -138,7 +136,7 @@ async fn ended(mut end: watch::Receiver<Option<Obituary>>) -> Obituary {
 async fn listen(
     mut output: InUse<StdioOutput>,
     mut to_bridge: DuplexStream,
-    logs: Arc<Logs>,
+    voice: Arc<Voice>,
     stdout: Stdout,
     obituary: watch::Sender<Option<Obituary>>,
 ) {
@@ -146,10 +144,10 @@ async fn listen(
     let end = loop {
         match output.next().await {
             Ok(Some(StdioEvent::Output { stream: StreamKind::Stderr, data })) => {
-                logs.write(LogStream::Stderr, &data);
+                voice.write(LogStream::Stderr, &data);
             }
             Ok(Some(StdioEvent::Output { stream: StreamKind::Stdout, data })) => match stdout {
-                Stdout::Log => logs.write(LogStream::Stdout, &data),
+                Stdout::Log => voice.write(LogStream::Stdout, &data),
                 Stdout::Protocol => is_read = is_read && to_bridge.write_all(&data).await.is_ok(),
             },
             Ok(Some(StdioEvent::Exited(exit))) => break Obituary::Exited(exit),
@@ -157,7 +155,7 @@ async fn listen(
             Err(error) => break Obituary::Failed(format!("the program was lost: {error}")),
         }
     };
-    logs.flush();
+    voice.flush();
     obituary.send_replace(Some(end));
 }
 

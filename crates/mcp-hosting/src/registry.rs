@@ -23,9 +23,15 @@ pub(crate) struct Context {
     pub(crate) workspaces: emergent_workspaces::Handle,
     pub(crate) registry: Registry,
     pub(crate) closing: AtomicBool,
+    /// Moves on whenever there are other servers, or other tools of them.
+    pub(crate) changes: watch::Sender<u64>,
 }
 
 impl Context {
+    pub(crate) fn changed(&self) {
+        self.changes.send_modify(|number| *number += 1);
+    }
+
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
@@ -38,6 +44,8 @@ pub(crate) enum Order {
     Restart,
     /// No process any more, after so long at the latest.
     Close(Duration),
+    /// The program of one client has ended, and nobody had told it to.
+    Mourn(Crash),
     /// Tell when it is known what came of the last start.
     Settle(oneshot::Sender<()>),
 }
@@ -76,6 +84,10 @@ pub(crate) struct Server {
     pub(crate) generation: watch::Sender<u64>,
     pub(crate) dedicated: Arc<Semaphore>,
     pub(crate) orders: mpsc::Sender<Order>,
+    /// What every bridge of it follows.
+    pub(crate) live: bridge::Live,
+    /// Held while its registration is changed, so that no change is made to what another has replaced.
+    pub(crate) changing: tokio::sync::Mutex<()>,
     row: RwLock<McpServerRow>,
     bridge: Mutex<Option<bridge::Handle>>,
     edition: AtomicU64,
@@ -100,6 +112,8 @@ impl Server {
             generation: watch::Sender::new(0),
             dedicated: Arc::new(Semaphore::new(options.max_dedicated)),
             orders,
+            live: bridge::Live::new(rules_of(&row), call_timeout_of(&row)),
+            changing: tokio::sync::Mutex::default(),
             row: RwLock::new(row),
             bridge: Mutex::new(None),
             edition: AtomicU64::new(0),
@@ -113,16 +127,14 @@ impl Server {
     }
 
     pub(crate) fn set_row(&self, row: McpServerRow) {
+        self.live.set_tools(rules_of(&row));
+        self.live.set_call_timeout(call_timeout_of(&row));
         *self.row.write().unwrap_or_else(PoisonError::into_inner) = row;
     }
 
     /// Which of its tools may be used.
     pub(crate) fn rules(&self) -> bridge::ToolRules {
-        let row = self.row.read().unwrap_or_else(PoisonError::into_inner);
-        bridge::ToolRules {
-            allow: row.tools_allow.as_ref().map(|names| names.iter().cloned().collect()),
-            deny: row.tools_deny.iter().cloned().collect(),
-        }
+        rules_of(&self.row.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// In which way it is run, by number.
@@ -175,6 +187,17 @@ impl Server {
         };
         let _late = tokio::time::timeout(patience, waiting).await;
     }
+}
+
+fn rules_of(row: &McpServerRow) -> bridge::ToolRules {
+    bridge::ToolRules {
+        allow: row.tools_allow.as_ref().map(|names| names.iter().cloned().collect()),
+        deny: row.tools_deny.iter().cloned().collect(),
+    }
+}
+
+fn call_timeout_of(row: &McpServerRow) -> Duration {
+    Duration::from_millis(row.call_timeout_ms.into())
 }
 
 /// Every server, by id.

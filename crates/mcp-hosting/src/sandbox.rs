@@ -1,10 +1,14 @@
 //! The sandbox of a server, made ready for a program.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use emergent_agent_client::AgentError;
+use emergent_agent_client::{AgentError, StdioSpec};
 use emergent_types::{WorkspaceId, WorkspaceStatus};
 use emergent_workspaces::{Handle, LifecycleError, ToolCall, ToolError};
+
+use crate::logs::Logs;
+use crate::process::{Process, Stdout};
 
 /// How often a sandbox that is on its way is looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -20,6 +24,45 @@ pub(crate) enum SandboxError {
     Unusable(ToolError),
     #[error("its sandbox was not ready within {} s", .0.as_secs())]
     TimedOut(Duration),
+}
+
+/// Why a program was not started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error("the program could not be started: {0}")]
+    Program(ToolError),
+}
+
+/// Starts a program in the sandbox, once that is ready.
+///
+/// One that has just died is called ready until its owner has looked. A start that did not get there is no
+/// fault of the program's, so it is tried again as long as a sandbox may take.
+pub(crate) async fn start(
+    workspaces: &Handle,
+    id: WorkspaceId,
+    limit: Duration,
+    spec: &StdioSpec,
+    logs: &Arc<Logs>,
+    stdout: Stdout,
+) -> Result<Process, StartError> {
+    let starting = async {
+        loop {
+            let call = until_ready(workspaces, id).await?;
+            match Process::start(call, spec, logs.clone(), stdout).await {
+                Ok(process) => return Ok(process),
+                Err(error) if is_passing(&error) => tokio::time::sleep(LOOK).await,
+                Err(error) => return Err(StartError::Program(error)),
+            }
+        }
+    };
+    tokio::time::timeout(limit, starting).await.unwrap_or(Err(SandboxError::TimedOut(limit).into()))
+}
+
+/// Whether the sandbox is only not there at the moment. Its owner looks after it, and says what came of that.
+fn is_passing(error: &ToolError) -> bool {
+    matches!(error, ToolError::NotReady { .. } | ToolError::Agent(AgentError::Unreachable { .. }))
 }
 
 /// A call on the sandbox, once it is ready. One that is stopped is resumed, one that has failed is made anew; one
@@ -41,8 +84,7 @@ async fn until_ready(workspaces: &Handle, id: WorkspaceId) -> Result<ToolCall, S
         match row.status {
             WorkspaceStatus::Ready => match workspaces.tool(id).await {
                 Ok(call) => return Ok(call),
-                // Its owner looks after it, and says what came of that.
-                Err(ToolError::NotReady { .. } | ToolError::Agent(AgentError::Unreachable { .. })) => {}
+                Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(SandboxError::Unusable(error)),
             },
             WorkspaceStatus::Stopped => match workspaces.resume(id).await {

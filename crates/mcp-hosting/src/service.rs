@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use emergent_store::{StoreError, WorkspaceRow};
 use emergent_types::{StopMode, WorkspaceStatus};
 use futures::future::join_all;
+use tokio::sync::watch;
 
 use crate::registry::{Context, Registry, Server};
 use crate::{Handle, Options};
@@ -30,8 +31,13 @@ impl Service {
         workspaces: emergent_workspaces::Handle,
     ) -> Result<Self, StartError> {
         let registered = workspaces.store().list_mcp_servers().await?;
-        let context =
-            Context { options, workspaces, registry: Registry::default(), closing: AtomicBool::new(false) };
+        let context = Context {
+            options,
+            workspaces,
+            registry: Registry::default(),
+            closing: AtomicBool::new(false),
+            changes: watch::Sender::new(0),
+        };
         let handle = Handle { context: Arc::new(context) };
         for row in registered {
             if let Ok(workspace) = handle.context.workspaces.get(row.id).await

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A program that ends is started again at once. One that ended more than [`TOLERATED`] times within
-//! [`WINDOW`] has to wait, longer each time, until it has stayed up for [`SUSTAINED`]. That it was started
+//! [`WINDOW`], or as often in a row before it was ready, has to wait, longer each time, until it has stayed up for [`SUSTAINED`]. That it was started
 //! proves nothing.
 
 use std::collections::VecDeque;
@@ -116,12 +116,14 @@ pub(crate) struct Supervision {
     ends: VecDeque<Instant>,
     /// How many starts in a row had to wait.
     level: usize,
+    /// How many starts in a row came to nothing.
+    fruitless: usize,
 }
 
 impl Supervision {
     /// One whose first start is under way.
     pub(crate) fn new(policy: RestartPolicy) -> Self {
-        Self { state: State::Starting, policy, restarts: 0, ends: VecDeque::new(), level: 0 }
+        Self { state: State::Starting, policy, restarts: 0, ends: VecDeque::new(), level: 0, fruitless: 0 }
     }
 
     /// What becomes of it, and what is to be done.
@@ -129,8 +131,14 @@ impl Supervision {
         let (state, action) = match (self.state, input) {
             (State::Closed, _) => (State::Closed, Action::Nothing),
 
-            (State::Starting, Input::Up) => (State::Running { since: now, deaf: false }, Action::Nothing),
-            (State::Starting, Input::Down { clean }) => self.after_the_end(clean, now),
+            (State::Starting, Input::Up) => {
+                self.fruitless = 0;
+                (State::Running { since: now, deaf: false }, Action::Nothing)
+            }
+            (State::Starting, Input::Down { clean }) => {
+                self.fruitless += 1;
+                self.after_the_end(clean, now)
+            }
             (State::Running { since, .. }, Input::Down { clean }) => {
                 if now.duration_since(since) >= SUSTAINED {
                     self.forget();
@@ -198,7 +206,8 @@ impl Supervision {
         while self.ends.front().is_some_and(|end| now.duration_since(*end) > WINDOW) {
             self.ends.pop_front();
         }
-        if self.level == 0 && self.ends.len() <= TOLERATED {
+        // A start that takes longer than the window to come to nothing is never alone in it.
+        if self.level == 0 && self.ends.len() <= TOLERATED && self.fruitless <= TOLERATED {
             return None;
         }
         let delay = DELAYS[self.level.min(DELAYS.len() - 1)];
@@ -209,6 +218,7 @@ impl Supervision {
     fn forget(&mut self) {
         self.ends.clear();
         self.level = 0;
+        self.fruitless = 0;
     }
 
     fn start_over(&mut self) {

@@ -73,6 +73,7 @@ impl Supervisor {
         let is_gone = self.context.workspaces.container_type(self.server.id).is_none();
         if is_gone {
             self.context.registry.remove(self.server.id);
+            self.context.changed();
         }
         is_gone
     }
@@ -88,6 +89,11 @@ impl Supervisor {
                 Some(Order::Restart) => Some(Input::Restart),
                 Some(Order::Settle(reply)) => {
                     self.waiting.push(reply);
+                    self.show();
+                    None
+                }
+                Some(Order::Mourn(crash)) => {
+                    self.crashed(crash);
                     self.show();
                     None
                 }
@@ -208,8 +214,9 @@ impl Supervisor {
         if let Some(trouble) = &trouble {
             self.note(trouble);
         }
-        // While it is started once more nothing is known to be well again.
+        // While it is started once more nothing is known to be well again, and nothing is known of its tools.
         if health != ServerHealth::Starting {
+            self.context.changed();
             self.context.workspaces.report_server(&self.server.name, trouble);
         }
         self.publish("mcp_server.health", json!({"health": health.as_str()}));

@@ -81,7 +81,6 @@ pub(crate) fn needs_restart(before: &McpServerRow, after: &McpServerRow) -> bool
     before.command != after.command
         || before.mode != after.mode
         || before.serialize != after.serialize
-        || before.call_timeout_ms != after.call_timeout_ms
         || before.port != after.port
         || before.path != after.path
         || before.environment != after.environment

@@ -28,7 +28,7 @@ impl From<CreateError> for ApiError {
         match error {
             CreateError::LimitReached { active, max } => limit_reached(message, active, max),
             CreateError::NotEnforceable { field, reason } => not_enforceable(field, &reason),
-            CreateError::ImageNotFound { reference, .. } => image_not_found(message, reference),
+            CreateError::ImageNotFound { reference, .. } => image_not_found("base_image", message, reference),
             CreateError::ProviderDisabled { provider, .. } => {
                 Self::about(ErrorCode::ProviderDisabled, "provider", message)
                     .detail("provider", provider.as_str())
@@ -89,6 +89,13 @@ impl From<HostingError> for ApiError {
                 Self::new(ErrorCode::InvalidRequest, message)
                     .detail("field", first)
                     .detail("fields", Value::Object(fields.collect()))
+            }
+            // A registration has another name for it.
+            HostingError::Create(CreateError::ImageNotFound { reference, .. }) => {
+                image_not_found("image", message, reference)
+            }
+            HostingError::Create(CreateError::NotEnforceable { field: "base_image", reason }) => {
+                not_enforceable("image", &reason)
             }
             HostingError::Create(error) => error.into(),
             HostingError::Lifecycle(error) => error.into(),
@@ -282,8 +289,8 @@ fn not_enforceable(what: &str, reason: &str) -> ApiError {
     ApiError::about(ErrorCode::NotEnforceable, field, format!("cannot be enforced here: {reason}"))
 }
 
-fn image_not_found(message: String, reference: String) -> ApiError {
-    ApiError::about(ErrorCode::ImageNotFound, "base_image", message).detail("image", reference)
+fn image_not_found(field: &str, message: String, reference: String) -> ApiError {
+    ApiError::about(ErrorCode::ImageNotFound, field, message).detail("image", reference)
 }
 
 fn no_provider(message: String, attempts: &[Attempt]) -> ApiError {
@@ -364,6 +371,14 @@ mod tests {
         assert_eq!((error.code(), error.field()), (ErrorCode::NotEnforceable, Some("base_image")));
         let error = ApiError::from(CreateError::NotEnforceable { field: "memory", reason: String::new() });
         assert_eq!(error.field(), Some("resource_limits.memory"));
+    }
+
+    #[test]
+    fn the_image_of_a_server_has_its_own_name() {
+        let missing = CreateError::ImageNotFound { reference: "r".to_owned(), reason: String::new() };
+        assert_eq!(ApiError::from(HostingError::from(missing)).field(), Some("image"));
+        let refused = CreateError::NotEnforceable { field: "base_image", reason: String::new() };
+        assert_eq!(ApiError::from(HostingError::from(refused)).field(), Some("image"));
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub(crate) async fn send(
     caller: Caller,
     request: WholeRequest,
 ) -> Result<Response, ApiError> {
-    serve(&state, state.mcp_fronts().of(&server.servers, server.id)?, &caller, request).await
+    serve(&state, state.mcp_fronts().of(&server.servers, server.id, &caller)?, &caller, request).await
 }
 
 /// Opens the stream of what a server says unasked, or resumes one that broke.
@@ -92,7 +92,7 @@ pub(crate) async fn listen(
     caller: Caller,
     request: WholeRequest,
 ) -> Result<Response, ApiError> {
-    serve(&state, state.mcp_fronts().of(&server.servers, server.id)?, &caller, request).await
+    serve(&state, state.mcp_fronts().of(&server.servers, server.id, &caller)?, &caller, request).await
 }
 
 /// Ends a session of an MCP client.
@@ -110,7 +110,7 @@ pub(crate) async fn end(
     caller: Caller,
     request: WholeRequest,
 ) -> Result<Response, ApiError> {
-    serve(&state, state.mcp_fronts().of(&server.servers, server.id)?, &caller, request).await
+    serve(&state, state.mcp_fronts().of(&server.servers, server.id, &caller)?, &caller, request).await
 }
 
 /// Hands a request to a front. A stream ends when the server goes down: its client comes back to the next one.
@@ -124,6 +124,10 @@ pub(super) async fn serve(
     RequestId::name(&mut request);
     let response = front.serve(principal(caller), request).await;
     drop(memory);
+    // What was opened while the token ended has missed that.
+    if caller.is_over() {
+        front.end_sessions_of(&principal(caller));
+    }
     let closing = state.sockets().closing();
     Ok(response.map(|body| {
         if !body.is_events() {

@@ -1,7 +1,7 @@
 //! Where MCP clients connect: one front a server, and one over all. Their sessions live here.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use emergent_mcp_bridge::front::{
     CallOutcome, CallReport, Connector, Directory, Front, FrontOptions, Member, Observer, Principal,
@@ -10,28 +10,64 @@ use emergent_mcp_bridge::front::{
 use emergent_mcp_hosting::{CallFailure, Handle, Way};
 use emergent_store::TokenId;
 use emergent_types::WorkspaceId;
+use tokio::sync::watch;
 
 use crate::audit::{Audit, Call, Ending, Summary};
 use crate::auth::Caller;
 use crate::errors::ErrorCode;
 
-/// The fronts of all servers.
-pub(crate) struct Fronts {
+/// The fronts of all servers. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Fronts(Arc<Inner>);
+
+struct Inner {
     audit: Audit,
     of_servers: Mutex<HashMap<WorkspaceId, (u64, Front)>>,
     combined: Mutex<Option<(Arc<Offers>, Front)>>,
+    /// Whose end somebody waits for.
+    watched: Mutex<HashSet<Principal>>,
 }
 
 impl Fronts {
     pub(crate) fn new(audit: Audit) -> Self {
-        Self { audit, of_servers: Mutex::default(), combined: Mutex::default() }
+        Self(Arc::new(Inner {
+            audit,
+            of_servers: Mutex::default(),
+            combined: Mutex::default(),
+            watched: Mutex::default(),
+        }))
+    }
+
+    /// Sees to it that what a caller has open ends with its token: a session that nobody can use any more would
+    /// keep a process of a dedicated server.
+    fn watch(&self, caller: &Caller) {
+        let principal = principal(caller);
+        if !lock(&self.0.watched).insert(principal.clone()) {
+            return;
+        }
+        let (fronts, caller) = (Arc::downgrade(&self.0), caller.clone());
+        tokio::spawn(async move {
+            caller.ended().await;
+            let Some(inner) = fronts.upgrade() else { return };
+            lock(&inner.watched).remove(&principal);
+            let mut all: Vec<Front> =
+                lock(&inner.of_servers).values().map(|(_, front)| front.clone()).collect();
+            all.extend(lock(&inner.combined).as_ref().map(|(_, front)| front.clone()));
+            all.iter().for_each(|front| front.end_sessions_of(&principal));
+        });
     }
 
     /// The front of one server. It is made when the first client comes, and anew when the server is run in
     /// another way.
-    pub(crate) fn of(&self, servers: &Handle, id: WorkspaceId) -> Result<Front, CallFailure> {
+    pub(crate) fn of(
+        &self,
+        servers: &Handle,
+        id: WorkspaceId,
+        caller: &Caller,
+    ) -> Result<Front, CallFailure> {
+        self.watch(caller);
         let way = servers.way(&id.to_string())?;
-        let mut fronts = self.of_servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fronts = lock(&self.0.of_servers);
         fronts.retain(|id, _| servers.find(&id.to_string()).is_some());
         if let Some((edition, front)) = fronts.get(&id)
             && *edition == way.edition()
@@ -40,23 +76,32 @@ impl Fronts {
         }
         let (_, name) = servers.find(&id.to_string()).ok_or(CallFailure::NotFound(id.to_string()))?;
         let edition = way.edition();
-        let observer = Witness { audit: self.audit.clone(), servers: servers.clone(), server: Some(name) };
-        let front = Front::new(Arc::new(way), options(observer));
+        let observer = Witness { audit: self.0.audit.clone(), servers: servers.clone(), server: Some(name) };
+        let mut options = options(observer);
+        if let Some(most) = way.most_sessions_of_one() {
+            options.max_sessions_per_principal = most;
+        }
+        let front = Front::new(Arc::new(way), options);
         fronts.insert(id, (edition, front.clone()));
         Ok(front)
     }
 
     /// The front over all servers that a caller may use.
     pub(crate) fn combined(&self, servers: &Handle, caller: &Caller) -> Front {
-        let mut combined = self.combined.lock().unwrap_or_else(PoisonError::into_inner);
+        self.watch(caller);
+        let mut combined = lock(&self.0.combined);
         let (offers, front) = combined.get_or_insert_with(|| {
             let offers = Arc::new(Offers { servers: servers.clone(), callers: Mutex::default() });
-            let observer = Witness { audit: self.audit.clone(), servers: servers.clone(), server: None };
+            let observer = Witness { audit: self.0.audit.clone(), servers: servers.clone(), server: None };
             (offers.clone(), Front::combined(offers, options(observer)))
         });
         offers.note(caller);
         front.clone()
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Host and Origin are checked by the wall in front of all endpoints, bodies by whoever reads them.
@@ -102,6 +147,10 @@ impl Directory for Offers {
                 Some(Member { name, connector: Arc::new(way) as Arc<dyn Connector> })
             })
             .collect()
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.servers.changes())
     }
 }
 

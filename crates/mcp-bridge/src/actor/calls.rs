@@ -18,13 +18,15 @@ use tokio::time::Instant;
 
 use crate::command::{Answer, Hold, Submission};
 use crate::hub::after;
-use crate::session::{CallNumber, Session};
+use crate::session::{CallNumber, CallState, Session};
 
 /// A request that the server has.
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) number: CallNumber,
     pub(crate) deadline: Option<Instant>,
+    /// No deadline is put off beyond this.
+    pub(crate) last: Instant,
     pub(crate) origin: Origin,
 }
 
@@ -44,6 +46,7 @@ pub(crate) struct Waiter {
     /// The progress token as the client wrote it.
     pub(crate) token: Option<String>,
     pub(crate) timeout: Duration,
+    pub(crate) state: Arc<CallState>,
     pub(crate) answer: oneshot::Sender<Answer>,
     #[expect(dead_code, reason = "held, not read")]
     pub(crate) hold: Option<Arc<Hold>>,
@@ -143,6 +146,20 @@ impl Calls {
 
     pub(crate) fn get(&self, id: u64) -> Option<&Flight> {
         self.flying.get(&id)
+    }
+
+    /// The server is at work on it: it has its time once more, up to a limit.
+    pub(crate) fn extend(&mut self, id: u64, now: Instant) {
+        let Some(flight) = self.flying.get_mut(&id) else { return };
+        let (Some(old), Origin::Client(waiter, _)) = (flight.deadline, &flight.origin) else { return };
+        let new = after(now, waiter.timeout).min(flight.last);
+        if new <= old {
+            return;
+        }
+        waiter.state.extend(new);
+        flight.deadline = Some(new);
+        self.deadlines.remove(&(old, flight.number));
+        self.deadlines.insert((new, flight.number));
     }
 
     /// Takes out the request that was answered. `None` if nobody waits for it any more.

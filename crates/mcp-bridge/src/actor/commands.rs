@@ -61,6 +61,7 @@ impl Actor {
         let number = submission.state.number;
         let takes_turn = matches!(submission.task, Task::Forward);
         let deadline = submission.patience.map(|patience| patience.until);
+        let last = after(Instant::now(), self.hub.options.longest_call);
         let mut edits = Vec::new();
         if let Kind::Request { id: own, .. } = &submission.message.kind {
             edits.push((own.clone(), id.to_string()));
@@ -72,7 +73,7 @@ impl Actor {
         self.link.send(Frame { text, space });
         self.calls.launch(
             id,
-            Flight { number, deadline, origin: Origin::Client(waiter, effect) },
+            Flight { number, deadline, last, origin: Origin::Client(waiter, effect) },
             takes_turn,
         );
     }
@@ -210,7 +211,7 @@ impl Actor {
     }
 
     pub(super) fn deadline(&self) -> Instant {
-        after(Instant::now(), self.hub.options.call_timeout)
+        after(Instant::now(), self.hub.live.call_timeout())
     }
 }
 
@@ -224,6 +225,7 @@ fn wait_for(submission: Submission) -> (Waiter, Option<tokio::sync::OwnedSemapho
         id,
         token: submission.token.as_ref().map(own),
         session: submission.session,
+        state: submission.state,
         timeout: submission.patience.map_or(Duration::ZERO, |patience| patience.timeout),
         answer: submission.answer,
         hold: submission.hold,

@@ -1,3 +1,5 @@
+use tokio::time::Instant;
+
 use super::Actor;
 use super::calls::{Effect, Origin, Own, Waiter};
 use super::interest::{Holder, Listen};
@@ -155,7 +157,11 @@ impl Actor {
 
     fn hear_progress(&mut self, message: &Message) {
         let token = message.param("progressToken");
-        let flight = token.and_then(|token| self.calls.get(IdKey::of(token)?.as_own()?));
+        let id = token.and_then(|token| IdKey::of(token)?.as_own());
+        if let Some(id) = id {
+            self.calls.extend(id, Instant::now());
+        }
+        let flight = id.and_then(|id| self.calls.get(id));
         let known = flight.and_then(|flight| match &flight.origin {
             Origin::Client(Waiter { session: Some(session), token: Some(own), .. }, _) => {
                 Some((flight.number, session, own))

@@ -23,7 +23,7 @@ mod upstream;
 
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use calls::{Abandoned, Calls, Effect, Origin};
@@ -40,6 +40,7 @@ use crate::hub::{Departure, Hub, Phase};
 use crate::json::RawJson;
 use crate::link::{Heard, Link, ServerIo};
 use crate::mailbox::Incoming;
+use crate::rules::ToolRules;
 use crate::session::{CallNumber, cancelled_notice};
 
 /// How many replies to the server may wait for it to read them.
@@ -52,6 +53,8 @@ pub(crate) struct Carried {
     levels: Levels,
     /// How many processes there were.
     epoch: u64,
+    /// Which tools are offered, and whether that is news.
+    tools: Option<watch::Receiver<Arc<ToolRules>>>,
 }
 
 /// A process after its handshake.
@@ -76,6 +79,7 @@ pub(crate) async fn run(
     let mut link = Link::open(io, hub);
     let mut calls = Calls::new(hub.options.serialize, hub.options.settle);
     carried.epoch += 1;
+    carried.tools.get_or_insert_with(|| hub.live.tools_changes());
     let shaken = tokio::select! {
         shaken = shake(&mut link, &hub.options, || calls.next_id()) => shaken,
         () = hub.closing.notified() => Err(EndReason::Closed),
@@ -118,7 +122,7 @@ impl Actor {
                 },
                 () = hub.departures.news.notified() => self.see_off(),
                 () = hub.closing.notified() => return EndReason::Closed,
-                () = hub.rules_changed.notified() => self.announce_tools(),
+                () = changed(&mut self.carried.tools) => self.announce_tools(),
                 () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => self.expire(),
             }
             while let Some(submission) = self.calls.next_in_queue() {
@@ -184,6 +188,16 @@ impl Actor {
             Abandoned::Unknown => {}
         }
     }
+}
+
+/// Waits until other tools are offered.
+async fn changed(tools: &mut Option<watch::Receiver<Arc<ToolRules>>>) {
+    if let Some(tools) = tools
+        && tools.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
 }
 
 /// Tells everybody who waits why there will be no answer.

@@ -1,4 +1,5 @@
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 use super::calls::{Flight, Origin, Own};
 use super::interest::Holder;
@@ -171,7 +172,11 @@ impl Actor {
         let deadline = (!matches!(own, Own::Listen)).then(|| self.deadline());
         let number = CallNumber(self.hub.number());
         self.link.send(Frame { text: request(id, method, params), space });
-        self.calls.launch(id, Flight { number, deadline, origin: Origin::Own(own) }, false);
+        self.calls.launch(
+            id,
+            Flight { number, deadline, last: Instant::now(), origin: Origin::Own(own) },
+            false,
+        );
         id
     }
 

@@ -24,7 +24,7 @@ use crate::handshake::{local_error, local_result};
 use crate::json::{Kind, Malformed, Message, RawJson, pick, quoted, span_of, text_of};
 use crate::session::{CallNumber, Introduction, lock};
 use crate::translate::{ABOLISHED, OWN_INFO};
-use crate::{Client, Handle};
+use crate::{Client, Handle, Phase};
 
 /// Between the name of a server and the name of its tool. Names of servers have no underscores, so
 /// the first one of these is where the name of the tool starts, whatever that is. Models' makers
@@ -48,6 +48,11 @@ pub struct Member {
 pub trait Directory: Send + Sync + 'static {
     /// The servers, as of now. It is asked before every list and every call.
     async fn members(&self, principal: &Principal) -> Vec<Member>;
+
+    /// Moves on whenever there may be other servers, or other tools of them.
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
 }
 
 /// What a session or a request on a combined front talks to.
@@ -80,6 +85,17 @@ pub(super) struct Link {
     handle: Handle,
     #[expect(dead_code, reason = "held, not read")]
     held: Held,
+}
+
+impl Link {
+    /// Whether its program has not shaken hands yet.
+    pub(super) fn is_starting(&self) -> bool {
+        matches!(&*self.handle.phase().borrow(), Phase::Starting)
+    }
+
+    pub(super) async fn ready(&self, limit: Duration) -> Result<(), CallError> {
+        self.handle.ready(limit).await.map(drop)
+    }
 }
 
 impl Combined {

@@ -158,7 +158,7 @@ async fn initialize(
     let raw = |value: Option<&str>, otherwise: &str| RawJson::known(value.unwrap_or(otherwise).to_owned());
     let declaration = Declaration { capabilities: raw(capabilities, "{}"), info: raw(info, OWN_INFO) };
     inner.sessions.make_room(&principal, options).map_err(about)?;
-    let peer = Source::session(inner, &principal, declaration).await.map_err(about)?;
+    let peer = Source::session(inner, &principal, declaration).await.map_err(|error| about(error.into()))?;
     let begun = peer.begin(message.text.clone(), options.call_timeout, |_| ()).await;
     let answer = match begun {
         Ok(begun) => begun.answer.await,

@@ -12,6 +12,8 @@ use crate::json::{Kind, Message, Outcome, RawJson, Splice, pick, quoted, span_of
 /// How many pages of a server's list are read, and how many bytes.
 const MOST_PAGES: usize = 64;
 const MOST_BYTES: usize = 4 << 20;
+/// How long a server is waited for that is being started.
+const STARTING: Duration = Duration::from_secs(1);
 
 /// The tools of all servers, each as it was sent but for its name. A server that does not answer
 /// in time is left out, and the others are not.
@@ -30,6 +32,11 @@ pub(super) async fn tools(combined: &Combined, patience: Duration) -> Vec<String
 
 async fn tools_of(combined: &Combined, member: &Member, patience: Duration) -> Result<Vec<String>, String> {
     let link = combined.link(member).await.map_err(|error| error.to_string())?;
+    // Whoever asks for all tools must not wait for a program that may never be ready: each list would.
+    if link.is_starting() {
+        let ready = link.ready(patience.min(STARTING)).await;
+        ready.map_err(|_| "it is still starting".to_owned())?;
+    }
     let (mut tools, mut bytes, mut cursor) = (Vec::new(), 0, None::<String>);
     for _ in 0..MOST_PAGES {
         let params = cursor.map(|cursor| format!(r#""cursor":{}"#, quoted(&cursor))).unwrap_or_default();

@@ -118,6 +118,17 @@ impl Front {
                 inner.residents.sweep(inner.options.idle_ttl);
             }
         });
+        if let Source::Many(directory) = &inner.source
+            && let Some(mut changes) = directory.changes()
+        {
+            let watched = Arc::downgrade(&inner);
+            tokio::spawn(async move {
+                while changes.changed().await.is_ok() {
+                    let Some(inner) = watched.upgrade() else { return };
+                    inner.changes.send_replace(());
+                }
+            });
+        }
         Self { inner }
     }
 

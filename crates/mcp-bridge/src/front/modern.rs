@@ -90,8 +90,8 @@ fn check(message: &Message, method: &str, headers: &HeaderMap) -> Result<(), Ref
             name.unwrap_or_default()
         ))),
         (None, Some(_)) => Err(Refusal::header("the header Mcp-Name is missing")),
-        // Without a name there is nothing to compare; the server says what it misses.
-        (None, None) => Ok(()),
+        // A name that cannot be read here might be read by the server.
+        (None, None) => Err(Refusal::params(format!("params.{named_by} is not a string"))),
     }
 }
 

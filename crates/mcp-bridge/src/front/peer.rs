@@ -4,11 +4,12 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt as _};
+use tokio::time::Instant;
 
 use super::Inner;
 use super::combined::{Combined, Directory};
-use super::connector::{Connector, Opened, Opening, Principal};
+use super::connector::{Connector, OpenError, Opened, Opening, Principal};
 use super::error::Refusal;
 use super::resident::Resident;
 use crate::call::Canceller;
@@ -17,6 +18,10 @@ use crate::json::RawJson;
 use crate::mailbox::Incoming;
 use crate::session::CallNumber;
 use crate::{Client, Declaration, Handle};
+
+/// How long a process that has to leave may take to do so, and how often it is looked.
+const LEAVING: Duration = Duration::from_secs(7);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A call among those of a peer: the server's place, and its number there.
 pub(super) type Tag = (usize, CallNumber);
@@ -74,14 +79,16 @@ impl Source {
         inner: &Inner,
         principal: &Principal,
         declaration: Declaration,
-    ) -> Result<Peer, Refusal> {
+    ) -> Result<Peer, OpenError> {
         let connector = match &inner.source {
             Self::One(connector) => connector,
             Self::Many(directory) => return Ok(Peer::Many(Combined::new(inner, directory, principal))),
         };
-        let opening = Opening { principal: principal.clone(), declaration: Some(declaration) };
-        let Opened { handle, guard } = connector.open(opening).await?;
-        Ok(Peer::One { client: handle.connect()?, handle, held: Held::Session(guard) })
+        let opening = || Opening { principal: principal.clone(), declaration: Some(declaration.clone()) };
+        let opened = making_room(inner, principal, || connector.open(opening())).await;
+        let Opened { handle, guard } = opened?;
+        let client = handle.connect().map_err(|error| OpenError::Unavailable(error.to_string()))?;
+        Ok(Peer::One { client, handle, held: Held::Session(guard) })
     }
 
     /// For a request that stands alone.
@@ -90,8 +97,36 @@ impl Source {
             Self::One(connector) => connector,
             Self::Many(directory) => return Ok(Peer::Many(Combined::new(inner, directory, principal))),
         };
-        let (handle, held) = inner.residents.open(principal, "", connector.as_ref()).await?;
+        let open = || inner.residents.open(principal, "", connector.as_ref()).boxed();
+        let (handle, held) = making_room(inner, principal, open).await?;
         Ok(Peer::One { client: handle.connect()?, handle, held })
+    }
+}
+
+/// Opens a way. Where no more processes may be started, one makes room that nobody uses at the moment: most
+/// clients never say that they leave.
+async fn making_room<'a, T>(
+    inner: &Inner,
+    principal: &Principal,
+    open: impl Fn() -> BoxFuture<'a, Result<T, OpenError>>,
+) -> Result<T, OpenError> {
+    let opened = open().await;
+    if !matches!(opened, Err(OpenError::TooMany)) {
+        return opened;
+    }
+    let options = &inner.options;
+    let is_one_leaving =
+        inner.sessions.end_idlest(principal, options) || inner.residents.sweep(options.min_idle_to_evict);
+    if !is_one_leaving {
+        return opened;
+    }
+    let until = Instant::now() + LEAVING;
+    loop {
+        let opened = open().await;
+        if !matches!(opened, Err(OpenError::TooMany)) || Instant::now() >= until {
+            return opened;
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }
 

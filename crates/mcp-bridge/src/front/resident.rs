@@ -61,12 +61,15 @@ impl Residents {
         Ok((resident, handle))
     }
 
-    /// Ends the processes that nobody used for so long.
-    pub(super) fn sweep(&self, idle: Duration) {
-        lock(&self.0).retain(|_, resident| {
+    /// Ends the processes that nobody used for so long; whether there were any.
+    pub(super) fn sweep(&self, idle: Duration) -> bool {
+        let mut all = lock(&self.0);
+        let before = all.len();
+        all.retain(|_, resident| {
             // Whoever uses it holds it too.
             Arc::strong_count(resident) > 1 || lock(&resident.used).elapsed() < idle
         });
+        all.len() < before
     }
 
     pub(super) fn end_all(&self) {

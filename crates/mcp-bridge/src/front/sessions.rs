@@ -60,6 +60,17 @@ impl Sessions {
         Ok(())
     }
 
+    /// Ends the principal's session that was idle for the longest time, or else anybody's that was idle long
+    /// enough; whether there was one.
+    pub(super) fn end_idlest(&self, principal: &Principal, options: &FrontOptions) -> bool {
+        let leaves = {
+            let all = lock(&self.0);
+            let own = all.values().filter(|session| session.principal == *principal);
+            idlest(own, Duration::ZERO).or_else(|| idlest(all.values(), options.min_idle_to_evict))
+        };
+        leaves.inspect(|session| self.end(session)).is_some()
+    }
+
     pub(super) fn end(&self, session: &ClientSession) {
         lock(&self.0).remove(&session.id);
         session.end();

@@ -1,6 +1,11 @@
+use std::collections::HashSet;
+
 use serde_json::value::RawValue;
 
-use super::{IdKey, Malformed, RawJson, Span, Splice, pick, span_of, text_of};
+use super::{IdKey, Malformed, RawJson, Span, Splice, folded_names, pick, span_of, text_of};
+
+/// The members that make a message what it is.
+const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
 /// A JSON-RPC message: its text, and where in it the members are that the bridge reads.
 #[derive(Debug, Clone)]
@@ -55,7 +60,8 @@ impl Message {
     }
 
     /// Reads what a client sent. Params must be an object, as MCP has it: the bridge has to find
-    /// `_meta` in them.
+    /// `_meta` in them. What the bridge decides by what it reads here the server must not read otherwise, so
+    /// nothing is in it that readers disagree about: no member twice, and none in another case.
     pub(crate) fn read_strictly(text: RawJson) -> Result<Self, Malformed> {
         if text.is_batch() {
             return Err(Malformed::Shape("a batch is not allowed here"));
@@ -67,6 +73,17 @@ impl Message {
         let message = Self::read(text)?;
         if message.params().is_some_and(|params| !params.starts_with('{')) {
             return Err(Malformed::Shape("params is not an object"));
+        }
+        for (folded, name) in folded_names(message.text.as_str())? {
+            if MEMBERS.contains(&folded.as_str()) && folded != name {
+                return Err(Malformed::Shape("a member of the message is written in another case"));
+            }
+        }
+        let mut seen = HashSet::new();
+        for (folded, name) in message.params().map(folded_names).transpose()?.unwrap_or_default() {
+            if !seen.insert(folded) {
+                return Err(Malformed::Duplicate(name));
+            }
         }
         Ok(message)
     }
@@ -139,6 +156,12 @@ mod tests {
             r#"{"id":1,"method":"a"}"#,
             r#"[{"jsonrpc":"2.0"}]"#,
             r#"{"jsonrpc":"2.0","id":1,"method":"a","params":[]}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":1,"x":2}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"a","params":{"name":1,"Name":2}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"a","params":{"\ud800":1}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"a","Method":"b"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"a","Param\u017f":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{},"METHOD":"b"}"#,
         ] {
             assert!(Message::read_strictly(RawJson::known(bad.to_owned())).is_err(), "{bad}");
         }

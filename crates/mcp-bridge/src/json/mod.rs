@@ -13,7 +13,7 @@ mod splice;
 pub(crate) use id::IdKey;
 pub(crate) use message::{Kind, Message, Outcome, split_batch};
 pub(crate) use meta::{Entry, meta_member, set_meta};
-pub(crate) use pick::{Span, pick, span_of, text_of};
+pub(crate) use pick::{Span, folded_names, pick, span_of, text_of};
 pub use raw::{Malformed, RawJson};
 pub(crate) use splice::Splice;
 

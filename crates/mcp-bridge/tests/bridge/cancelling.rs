@@ -1,10 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use emergent_mcp_bridge::{CallError, Client, Options};
+use emergent_mcp_bridge::{Bridge, CallError, Client, Options};
 use serde_json::json;
 
-use crate::support::{call, legacy, modern_call, nothing, raw, value};
+use crate::support::{Fake, call, legacy, modern_call, nothing, pipes, plain, raw, value};
 
 async fn cancel(client: &Client, id: &str) {
     let text =
@@ -127,4 +127,39 @@ async fn races_end_in_one_of_two_ways() {
     for task in tasks {
         task.await.unwrap();
     }
+}
+
+/// A call whose server is seen to work is not given up, until it takes too long all the same.
+#[tokio::test(start_paused = true)]
+async fn progress_is_time() {
+    let options =
+        || Options { call_timeout: Duration::from_secs(2), longest_call: Duration::from_secs(9), ..plain() };
+    let (io, mut fake) = pipes(1 << 16);
+    let (handle, _ended) = Bridge::start(options(), io);
+    fake.initialize().await;
+    let client = handle.connect().unwrap();
+    let request = || call("1", "tools/call", r#"{"_meta":{"progressToken":"p"}}"#);
+    let work = async |fake: &mut Fake, steps: usize| {
+        let heard = fake.expect("tools/call").await;
+        let token = &heard["params"]["_meta"]["progressToken"];
+        for _ in 0..steps {
+            tokio::time::sleep(Duration::from_millis(1500)).await;
+            fake.say(&format!(
+                r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
+            ))
+            .await;
+        }
+        heard
+    };
+    let (answer, ()) = tokio::join!(client.request(request()), async {
+        let heard = work(&mut fake, 5).await;
+        fake.answer(&heard, json!({})).await;
+    });
+    answer.unwrap();
+    let began = tokio::time::Instant::now();
+    let (answer, took) =
+        tokio::join!(async { (client.request(request()).await, began.elapsed()) }, work(&mut fake, 10));
+    assert!(took["id"].is_u64());
+    assert_eq!(answer.0.unwrap_err(), CallError::TimedOut(Duration::from_secs(2)));
+    assert!(answer.1 >= Duration::from_secs(9) && answer.1 < Duration::from_secs(10), "{:?}", answer.1);
 }

@@ -184,5 +184,11 @@ async fn notifications_of_clients_reach_the_server_where_they_mean_something() {
             .unwrap();
     }
     fake.expect("notifications/custom").await;
+    // What wants an answer is no notification, whether one is asked for or not.
+    for method in ["tools/call", "tools/list", "ping", "Notifications/custom"] {
+        let params = r#"{"name":"t"}"#;
+        let silent = raw(format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#));
+        client.notify(silent).await.unwrap();
+    }
     fake.silence(30).await;
 }

@@ -89,3 +89,23 @@ async fn a_late_answer_frees_the_turn_at_once() {
     fake.answer(&next, json!("second")).await;
     assert_eq!(value(&second.answer().await.unwrap())["result"], "second");
 }
+
+/// Nobody takes the answer of a call for nobody in particular once its caller has gone.
+#[tokio::test]
+async fn a_caller_that_goes_away_passes_its_turn_on() {
+    let (handle, mut fake, _ended) = legacy(in_turn()).await;
+    let gone = {
+        let handle = handle.clone();
+        tokio::spawn(async move { handle.call_tool("slow", None, None).await })
+    };
+    let heard = fake.expect("tools/call").await;
+    gone.abort();
+    let told = fake.expect("notifications/cancelled").await;
+    assert_eq!(told["params"]["requestId"], heard["id"]);
+    let (answer, ()) = tokio::join!(handle.call_tool("next", None, Some(Duration::from_secs(5))), async {
+        let next = fake.expect("tools/call").await;
+        assert_eq!(next["params"]["name"], "next");
+        fake.answer(&next, json!({})).await;
+    });
+    answer.unwrap();
+}

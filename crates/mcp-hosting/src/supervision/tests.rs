@@ -81,6 +81,26 @@ async fn ends_that_lie_far_apart_are_no_loop() {
     }
 }
 
+/// A program that takes a minute to come to nothing never ends twice within one.
+#[tokio::test(start_paused = true)]
+async fn starts_that_come_to_nothing_are_a_loop_however_long_they_take() {
+    let mut program = Played::new(RestartPolicy::Always);
+    let mut waited = Vec::new();
+    for _ in 0..6 {
+        tokio::time::sleep(61 * SECOND).await;
+        let end = Instant::now();
+        program.on(Input::Down { clean: false });
+        let State::Waiting { until, .. } = program.supervision.state else { panic!("it is given up") };
+        waited.push(until.duration_since(end).as_secs());
+        tokio::time::sleep_until(until).await;
+        program.on(Input::Due);
+    }
+    assert_eq!(waited, [0, 0, 0, 5, 15, 45]);
+    program.on(Input::Up);
+    tokio::time::sleep(SUSTAINED).await;
+    assert_eq!(program.crash().await, Some(Duration::ZERO), "forgotten");
+}
+
 #[tokio::test(start_paused = true)]
 async fn policies_say_which_end_is_final() {
     let check = |policy, clean, expect| {

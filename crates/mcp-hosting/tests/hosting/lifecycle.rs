@@ -1,11 +1,14 @@
 //! From a registration to its end, over restarts of the control plane.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use emergent_mcp_hosting::{BridgeState, HostingError, LogStream, Options, Registration, Update};
 use emergent_provider::WorkspaceProvider as _;
 use emergent_store::{IdempotencyKey, TokenId};
-use emergent_types::{ContainerType, Lifecycle, ResourceLimits, ServerHealth, WorkspaceId, WorkspaceStatus};
+use emergent_types::{
+    ContainerType, Lifecycle, ResourceLimits, RestartPolicy, ServerHealth, ServerMode, WorkspaceId,
+    WorkspaceStatus,
+};
 
 use crate::setup::{Installation, eventually, is_alive, server};
 
@@ -187,4 +190,61 @@ async fn a_restart_is_a_new_process() {
     assert!(!is_alive(&pid));
     let page = installation.servers().logs("shell", 0, 100).unwrap();
     assert!(page.lines.iter().any(|line| line.stream == LogStream::Stderr && line.text == "told to end"));
+}
+
+/// Proves: LIFE-24
+#[tokio::test]
+async fn programs_that_do_not_end_are_made_to() {
+    let grace = Duration::from_millis(400);
+    let options = Options { keep_running: true, shutdown_grace: grace, ..Options::default() };
+    let mut installation = Installation::start_with(options).await;
+    installation.servers().register(server("stubborn", "stubborn")).await.unwrap();
+    let pid = installation.tool("stubborn", "pid").await.unwrap();
+    let began = Instant::now();
+    installation.shut_down_hosting().await;
+    assert!(!is_alive(&pid));
+    let took = began.elapsed();
+    assert!(took >= grace && took < Duration::from_secs(5), "{took:?}");
+    installation.shut_down_workspaces().await;
+}
+
+#[tokio::test]
+async fn changes_that_come_at_once_are_all_made() {
+    let installation = Installation::start().await;
+    let servers = installation.servers();
+    servers.register(server("shell", "")).await.unwrap();
+    for round in 0..5 {
+        let deny = vec![format!("tool{round}")];
+        let policy = if round % 2 == 0 { RestartPolicy::Never } else { RestartPolicy::OnFailure };
+        let tools = Update { tools_deny: Some(deny.clone()), ..Update::default() };
+        let restarts = Update { restart_policy: Some(policy), ..Update::default() };
+        let (one, other) = tokio::join!(servers.update("shell", tools), servers.update("shell", restarts));
+        one.unwrap();
+        other.unwrap();
+        let row = installation.view("shell").await.server;
+        assert_eq!((row.tools_deny, row.restart_policy), (deny, policy));
+    }
+}
+
+#[tokio::test]
+async fn whoever_offers_the_tools_of_all_servers_hears_of_others() {
+    let installation = Installation::start().await;
+    let servers = installation.servers();
+    let mut changes = servers.changes();
+    let mut news = || {
+        let is_news = changes.has_changed().unwrap();
+        changes.mark_unchanged();
+        is_news
+    };
+    servers.register(server("shell", "")).await.unwrap();
+    assert!(news(), "there is one more, and it is ready");
+    servers
+        .update("shell", Update { tools_deny: Some(vec!["x".to_owned()]), ..Update::default() })
+        .await
+        .unwrap();
+    assert!(!news(), "its own clients are told of that");
+    servers.update("shell", Update { mode: Some(ServerMode::Dedicated), ..Update::default() }).await.unwrap();
+    assert!(news());
+    servers.delete("shell", false).await.unwrap();
+    assert!(news());
 }

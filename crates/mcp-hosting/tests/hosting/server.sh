@@ -10,6 +10,7 @@ esac
 answer() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
 text() { answer "\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }
 trap 'echo "told to end" >&2; exit 0' TERM
+[ "$mode" != stubborn ] || trap '' TERM
 while IFS= read -r line; do
     id=$(printf '%s' "$line" | sed -n 's/^{"jsonrpc":"2.0","id":\([0-9]*\),.*/\1/p')
     case "$line" in
@@ -23,6 +24,8 @@ while IFS= read -r line; do
         *'"name":"env"'*) text "${SECRET:-}" ;;
         *'"name":"count"'*)
             n=$(cat count 2>/dev/null || echo 0); n=$((n + 1)); echo "$n" > count; text "$n" ;;
+        *'"name":"children"'*) sleep 1000 & child=$!; setsid sleep 1000 & text "$child $!" ;;
+        *'"name":"mutter"'*) echo "a secret of one client" >&2; text said ;;
         *'"name":"crash"'*) echo "about to crash" >&2; exit 7 ;;
         *'"name":"slow"'*) sleep 1; text late ;;
         *'"name":"hang"'*) ;;

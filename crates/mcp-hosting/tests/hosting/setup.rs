@@ -93,7 +93,15 @@ impl Installation {
 
     /// A tidy end of the control plane.
     pub(crate) async fn shut_down(&mut self) {
+        self.shut_down_hosting().await;
+        self.shut_down_workspaces().await;
+    }
+
+    pub(crate) async fn shut_down_hosting(&mut self) {
         self.hosting.take().unwrap().shutdown().await;
+    }
+
+    pub(crate) async fn shut_down_workspaces(&mut self) {
         self.workspaces.take().unwrap().shutdown(Duration::from_secs(1)).await;
     }
 

@@ -6,7 +6,7 @@ use emergent_mcp_hosting::{CallFailure, Options, Registration};
 use emergent_types::ServerHealth;
 use emergent_workspaces::{AlertKind, Heard};
 
-use crate::setup::{Installation, is_alive, server};
+use crate::setup::{Installation, eventually, is_alive, server};
 
 /// Proves: LIFE-22, DESIGN-5.3, DESIGN-5.10
 #[tokio::test]
@@ -93,8 +93,26 @@ async fn a_sandbox_that_is_lost_comes_back_with_its_program() {
     let installation = Installation::start().await;
     let view = installation.servers().register(server("shell", "")).await.unwrap();
     assert_eq!(installation.tool("shell", "count").await.unwrap(), "1");
+    let began = Instant::now();
     installation.provider.lose_sandbox(view.server.id).await;
     assert_eq!(installation.tool_soon("shell", "count").await, "2", "its disk was there");
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    let view = installation.view("shell").await;
+    assert_eq!((view.health, view.restart_count), (ServerHealth::Ok, 1), "one end, and no loop of them");
+    assert!(installation.workspaces().alerts().iter().all(|alert| alert.kind != AlertKind::McpServer));
+}
+
+/// What a program started ends with it, in its own session or not.
+#[tokio::test]
+async fn a_program_that_ends_leaves_no_children() {
+    let installation = Installation::start().await;
+    installation.servers().register(server("shell", "")).await.unwrap();
+    let children = installation.tool("shell", "children").await.unwrap();
+    let children: Vec<&str> = children.split(' ').collect();
+    assert!(children.len() == 2 && children.iter().all(|child| is_alive(child)), "{children:?}");
+    installation.tool("shell", "crash").await.unwrap_err();
+    eventually("its children are gone", || !children.iter().any(|child| is_alive(child))).await;
+    installation.tool_soon("shell", "pid").await;
 }
 
 #[tokio::test]

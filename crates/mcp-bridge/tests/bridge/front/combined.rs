@@ -2,11 +2,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use emergent_mcp_bridge::front::{Connector, Directory, Front, FrontOptions, Member, Principal};
-use emergent_mcp_bridge::{Handle, Options};
+use emergent_mcp_bridge::{Bridge, Handle, Options};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::web::{TAG, Web, settle};
-use crate::support::{Fake, legacy, modern};
+use crate::support::{Fake, legacy, modern, pipes};
 
 #[derive(Default)]
 struct Servers(Mutex<Vec<(String, Handle)>>);
@@ -157,4 +158,44 @@ async fn progress_and_changes_come_through() {
     assert_eq!(events.data().await["method"], "notifications/tools/list_changed");
     assert_eq!(listening.data().await["method"], "notifications/tools/list_changed");
     events.silence(30).await;
+}
+
+/// A list is not held up, each time, by a program that never gets ready.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_starting_is_hardly_waited_for() {
+    let servers = Arc::new(Servers::default());
+    let (io, _silent) = pipes(1 << 16);
+    let (starting, _ended) = Bridge::start(Options::default(), io);
+    let (ready, fake, _ended) = legacy(Options::default()).await;
+    play(fake, "ready");
+    *servers.0.lock().unwrap() = vec![("ready".into(), ready), ("starting".into(), starting)];
+    let front = Front::combined(servers, FrontOptions::default());
+    let web = Web::introduced(&front, "me", "2025-11-25").await;
+    let began = tokio::time::Instant::now();
+    let list = web.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await.answer().await;
+    assert_eq!(list["result"]["tools"].as_array().unwrap().len(), 2, "{list}");
+    assert!(began.elapsed() <= Duration::from_secs(2), "{:?}", began.elapsed());
+}
+
+struct Changing(watch::Sender<u64>);
+
+#[async_trait::async_trait]
+impl Directory for Changing {
+    async fn members(&self, _: &Principal) -> Vec<Member> {
+        Vec::new()
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.0.subscribe())
+    }
+}
+
+#[tokio::test]
+async fn clients_hear_that_there_are_other_servers() {
+    let directory = Arc::new(Changing(watch::Sender::new(0)));
+    let front = Front::combined(directory.clone(), FrontOptions::default());
+    let web = Web::introduced(&front, "me", "2025-11-25").await;
+    let mut events = web.get(None).await.events();
+    directory.0.send_replace(1);
+    assert_eq!(events.data().await["method"], "notifications/tools/list_changed");
 }
