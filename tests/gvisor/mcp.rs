@@ -1,4 +1,4 @@
-//! MCP servers from npm under gVisor, each from an image whose own program it is.
+//! MCP servers from npm and PyPI under gVisor: from images whose own program they are, and by their commands.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::host::Host;
-use emergent_e2e::packages::{node, node_folder};
+use emergent_e2e::packages::{node, node_folder, python_folder};
 
 const SERVERS: &str = "/api/v1/mcp/servers";
 
@@ -102,6 +102,52 @@ async fn servers_from_images_run_under_gvisor() {
     assert!(graph_soon(&host).await.contains("tea"), "its volume outlives it");
     for name in ["langfuse-mcp", "memory"] {
         let gone = host.call(Method::DELETE, &format!("{SERVERS}/{name}?volumes=true"), None).await;
+        assert_eq!(gone.status, 200, "{}", gone.body);
+    }
+    host.finish().await;
+}
+
+/// Proves: GVIS-16, GOAL-2
+#[tokio::test]
+async fn the_well_known_servers_run_under_gvisor() {
+    let host = Host::start().await;
+    let container = host.docker(&["create", TEST_IMAGE, "true"]);
+    let container = container.trim();
+    let copy = |from: &str, to: &str| host.docker(&["cp", from, &format!("{container}:{to}")]);
+    copy(&node().to_string_lossy(), "/opt/node");
+    copy(&node_folder("servers").to_string_lossy(), "/opt/servers");
+    for package in ["mcp-server-time", "mcp-server-git"] {
+        copy(&python_folder(package).to_string_lossy(), &format!("/opt/{package}"));
+    }
+    host.docker(&["commit", container, "emergent/mcp-well-known:latest"]);
+    host.docker(&["rm", container]);
+    let filesystem = "/opt/servers/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js";
+    let git = "git init -q /workspace && touch /workspace/new.txt && \
+               exec /opt/mcp-server-git/bin/python -m mcp_server_git --repository /workspace";
+    let time = ["/opt/mcp-server-time/bin/python", "-m", "mcp_server_time", "--local-timezone", "UTC"];
+    for (name, command) in [
+        ("filesystem", json!(["/opt/node", filesystem, "/workspace"])),
+        ("git", json!(["sh", "-c", git])),
+        ("time", json!(time)),
+    ] {
+        let registration = json!({
+            "name": name, "image": "emergent/mcp-well-known:latest", "provider": "gvisor", "command": command,
+            "resource_limits": {"cpu": "1"},
+        });
+        register(&host, &registration.to_string()).await;
+    }
+    let written = json!({"path": "/workspace/a.txt", "content": "kept"});
+    call(&host, "filesystem", "write_file", written).await.unwrap();
+    let read =
+        call(&host, "filesystem", "read_text_file", json!({"path": "/workspace/a.txt"})).await.unwrap();
+    assert_eq!(read, "kept");
+    let status = call(&host, "git", "git_status", json!({"repo_path": "/workspace"})).await.unwrap();
+    assert!(status.contains("new.txt"), "{status}");
+    let noon = json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"});
+    let tokyo = call(&host, "time", "convert_time", noon).await.unwrap();
+    assert!(tokyo.contains("21:00"), "{tokyo}");
+    for name in ["filesystem", "git", "time"] {
+        let gone = host.call(Method::DELETE, &format!("{SERVERS}/{name}"), None).await;
         assert_eq!(gone.status, 200, "{}", gone.body);
     }
     host.finish().await;

@@ -128,6 +128,7 @@ const GVISOR_TOOLS: &[Tool] = &[
     // Makes the certificates of a Docker behind TLS.
     tool("openssl", "openssl"),
     NPM,
+    PYTHON,
 ];
 
 const NPM: Tool = tool("npm", "npm");
@@ -159,10 +160,16 @@ const MCP_CLIENTS: NodeFolder = NodeFolder {
 /// Another bridge, to compare with.
 const MCP_GATEWAY: NodeFolder = NodeFolder { name: "gateway", packages: &["supergateway@4.0.0"] };
 
-/// MCP servers, and clients of both generations, from PyPI.
+/// MCP servers from PyPI.
+const MCP_SERVER_TIME: PythonTool =
+    PythonTool { name: "mcp-server-time", package: "mcp-server-time", version: "2026.10.19" };
+const MCP_SERVER_GIT: PythonTool =
+    PythonTool { name: "mcp-server-git", package: "mcp-server-git", version: "2026.10.19" };
+
+/// They, and clients of both generations.
 const MCP_PYTHON: &[PythonTool] = &[
-    PythonTool { name: "mcp-server-time", package: "mcp-server-time", version: "2026.10.19" },
-    PythonTool { name: "mcp-server-git", package: "mcp-server-git", version: "2026.10.19" },
+    MCP_SERVER_TIME,
+    MCP_SERVER_GIT,
     PythonTool { name: "mcp-2", package: "mcp", version: "2.3.0" },
     PythonTool { name: "mcp-1", package: "mcp", version: "1.30.0" },
 ];
@@ -259,7 +266,7 @@ pub(crate) const TIERS: &[Tier] = &[
         name: TierName::Gvisor,
         needs_root: true,
         tools: GVISOR_TOOLS,
-        python: &[],
+        python: &[MCP_SERVER_TIME, MCP_SERVER_GIT],
         node: &[NODE_RUNTIME, MCP_SERVERS],
         tests: Tests::Selected(
             "package(emergent-provider-gvisor) | (package(emergent-images) & binary(host)) \

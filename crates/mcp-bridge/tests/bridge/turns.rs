@@ -100,7 +100,8 @@ async fn a_caller_that_goes_away_passes_its_turn_on() {
     };
     let heard = fake.expect("tools/call").await;
     gone.abort();
-    let told = fake.expect("notifications/cancelled").await;
+    let told = tokio::time::timeout(Duration::from_secs(5), fake.expect("notifications/cancelled"));
+    let told = told.await.expect("not only when its time is over");
     assert_eq!(told["params"]["requestId"], heard["id"]);
     let (answer, ()) = tokio::join!(handle.call_tool("next", None, Some(Duration::from_secs(5))), async {
         let next = fake.expect("tools/call").await;

@@ -9,10 +9,10 @@ use std::process::{Command, Stdio};
 use super::programs;
 
 /// What the image is called.
-pub const TEST_IMAGE: &str = "emergent/test-workspace:1";
+pub const TEST_IMAGE: &str = "emergent/test-workspace:2";
 
 /// What it has beside Debian's base.
-const PACKAGES: &str = "bash,ca-certificates,git,iproute2,nftables,procps,python3-minimal";
+const PACKAGES: &str = "bash,ca-certificates,git,iproute2,nftables,procps,python3";
 
 /// Gives the daemon the image.
 pub(super) fn import(daemon_address: &str) {
@@ -31,12 +31,12 @@ pub(super) fn import(daemon_address: &str) {
 pub(super) fn archive() -> PathBuf {
     let folder = cache_folder();
     fs::create_dir_all(&folder).expect("a folder below target can be made");
-    let archive = folder.join("workspace-1.tar");
+    let archive = folder.join("workspace-2.tar");
     // Several tests may want it at once; one makes it.
     let lock = File::create(folder.join("lock")).expect("a file below target can be made");
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("a file can be locked");
     if !archive.is_file() {
-        let partial = folder.join("workspace-1.tar.partial");
+        let partial = folder.join("workspace-2.tar.partial");
         let mut build = Command::new(programs::find("mmdebstrap", "Debian's mmdebstrap"));
         build.args(["--quiet", "--variant=minbase", &format!("--include={PACKAGES}")]);
         build
