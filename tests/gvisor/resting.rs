@@ -149,7 +149,8 @@ async fn a_dead_agent_is_replaced_at_once() {
     for _ in 0..2 {
         let clock = Instant::now();
         let agents = "$(grep -lzx serve /proc/[0-9]*/cmdline | cut -d/ -f3)";
-        let killed = host.call(Method::POST, &path, Some(&json!({"command": format!("kill -9 {agents}")}))).await;
+        let killed =
+            host.call(Method::POST, &path, Some(&json!({"command": format!("kill -9 {agents}")}))).await;
         assert_eq!(killed.status, 502, "{}", killed.body);
         eventually("another answers", Duration::from_secs(10), async || {
             let answer = host.call(Method::POST, &path, Some(&json!({"command": "echo up"}))).await;

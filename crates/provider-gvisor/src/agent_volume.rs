@@ -62,13 +62,20 @@ static FILLING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 impl AgentVolume {
     pub(crate) fn new(names: Names, program: &[u8]) -> Self {
         let hash = Sha256::digest(program).iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { names, program: Bytes::copy_from_slice(program), hash, looking: Mutex::default(), sealed: Default::default() }
+        Self {
+            names,
+            program: Bytes::copy_from_slice(program),
+            hash,
+            looking: Mutex::default(),
+            sealed: Default::default(),
+        }
     }
 
     /// How it is mounted: nobody inside can change it. To be asked when it was [ensured](Self::ensure).
     pub(crate) fn mount(&self) -> Mount {
         // One of this name has nothing in it, and nothing starts with it.
-        let sealed = self.known().unwrap_or_else(|| format!("{}{SEALED}0", self.names.agent_volume(&self.hash)));
+        let sealed =
+            self.known().unwrap_or_else(|| format!("{}{SEALED}0", self.names.agent_volume(&self.hash)));
         Mount { source: Some(sealed), read_only: Some(true), ..self.writable_mount() }
     }
 

@@ -118,11 +118,7 @@ impl WayIn {
 }
 
 /// From the client into the sandbox. Ends when the client has gone.
-async fn send(
-    mut outgoing: WriteHalf<InUse<TunnelStream>>,
-    mut reader: SocketReader,
-    way_in: &WayIn,
-) -> End {
+async fn send(mut outgoing: WriteHalf<InUse<TunnelStream>>, mut reader: SocketReader, way_in: &WayIn) -> End {
     let mut is_open = true;
     loop {
         let heard = match reader.next().await {
