@@ -341,7 +341,8 @@ impl Roots {
                 return Ok(folder);
             }
             self.keep_settings(docker, image, &folder).await?;
-            match crate::image::unpack_root(docker, names, remains, image, &folder).await {
+            // Rarely needed, and large.
+            match Box::pin(crate::image::unpack_root(docker, names, remains, image, &folder)).await {
                 // Another process is at it.
                 Err(RootError::Unpack(emergent_images::unpack::UnpackError::Busy { .. }))
                     if tokio::time::Instant::now() < deadline =>
