@@ -68,7 +68,7 @@ impl Hosted {
     /// Starts its program anew, and waits until it answers.
     pub(crate) async fn restart(&mut self) -> Result<()> {
         let path = format!("{MCP_SERVERS}/{}/restart", self.name);
-        self.connection.call(Method::POST, &path, Some(&json!({}))).await?.json()?;
+        self.connection.call(Method::POST, &path, None).await?.json()?;
         self.ready().await
     }
 
