@@ -5,7 +5,7 @@ use std::path::Path;
 fn main() {
     let root = Path::new("../../proto");
     let file = root.join("emergent/agent/v1/agent.proto");
-    println!("cargo::rerun-if-changed={}", file.display());
+    println!("cargo::rerun-if-changed={}", root.display());
     let descriptors = match protox::compile([&file], [root]) {
         Ok(descriptors) => descriptors,
         Err(error) => panic!("{}: {error}", file.display()),

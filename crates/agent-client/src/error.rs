@@ -126,6 +126,14 @@ impl AgentError {
         }
     }
 
+    /// The kind of failure, where the call failed inside the sandbox.
+    pub fn failure_code(&self) -> Option<FailureCode> {
+        match self {
+            Self::Failed { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
     /// Whether the call certainly did not happen, so that repeating it is safe.
     pub fn is_not_sent(&self) -> bool {
         matches!(self, Self::Unreachable { not_sent: true, .. })

@@ -39,9 +39,10 @@ pub use exec::{
 };
 pub use files::{DirectoryListing, Entry, FileKind, FileStat, FileStream, Page, Written};
 pub use git::{
-    GitAction, GitAnswer, GitBranchRequest, GitBranches, GitChange, GitChangeKind, GitCheckedOut,
-    GitCheckoutRequest, GitCommit, GitCommitRequest, GitCommitScope, GitCommitted, GitDiff, GitDiffRequest,
-    GitFileDiff, GitLog, GitLogRequest, GitStatus,
+    Author, Broker, GitAction, GitAnswer, GitBranchRequest, GitBranches, GitChange, GitChangeKind,
+    GitCheckedOut, GitCheckoutRequest, GitCloneRequest, GitCloned, GitCommit, GitCommitRequest,
+    GitCommitScope, GitCommitted, GitDiff, GitDiffRequest, GitFetchRequest, GitFetched, GitFileDiff, GitLog,
+    GitLogRequest, GitPullRequest, GitPulled, GitPushRequest, GitPushed, GitRefUpdate, GitStatus,
 };
 pub use key::AgentKey;
 pub use link::Transport as RawTransport;

@@ -214,8 +214,18 @@ impl AgentClient {
     /// Makes services reachable in the sandbox, each at `/run/emergent/services/<name>`. When
     /// this returns the sockets are there.
     pub async fn offer_services(&self, names: &[&str]) -> Result<ServiceOffer, AgentError> {
+        self.offer_services_at(names, &[]).await
+    }
+
+    /// The same, some also at a TCP port of the sandbox's loopback, as long as no program there has it.
+    pub async fn offer_services_at(
+        &self,
+        names: &[&str],
+        ports: &[(&str, u16)],
+    ) -> Result<ServiceOffer, AgentError> {
         let names: Vec<String> = names.iter().take(MAX_SERVICES).map(|name| (*name).to_owned()).collect();
-        let request = v1::OfferServicesRequest { names: names.clone() };
+        let ports = ports.iter().map(|(name, port)| ((*name).to_owned(), u32::from(*port))).collect();
+        let request = v1::OfferServicesRequest { names: names.clone(), ports };
         let opened = async {
             let mut announced = self
                 .call("offer_services", CALL_LIMIT, |stub| {

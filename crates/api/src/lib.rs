@@ -30,6 +30,7 @@ mod errors;
 mod events;
 mod extract;
 mod files;
+mod git_hosts;
 mod guest;
 mod health;
 mod hosts;

@@ -13,8 +13,8 @@ use crate::errors::ApiError;
 use crate::openapi::Frame;
 use crate::state::ApiState;
 use crate::{
-    alerts, audit, auth, events, files, health, hosts, mcp, metrics, observe, openapi, processes, providers,
-    snapshots, tokens, warm_pool, workspaces,
+    alerts, audit, auth, events, files, git_hosts, health, hosts, mcp, metrics, observe, openapi, processes,
+    providers, snapshots, tokens, warm_pool, workspaces,
 };
 
 /// Every endpoint. Who may call it is in the table of [`access`](crate::access).
@@ -44,6 +44,7 @@ fn all() -> OpenApiRouter<ApiState> {
         .routes(routes!(snapshots::list::list))
         .routes(routes!(snapshots::get::get, snapshots::delete::delete))
         .routes(routes!(warm_pool::get::get, warm_pool::put::put))
+        .routes(routes!(git_hosts::list::list, git_hosts::put::put, git_hosts::delete::delete))
         .routes(routes!(workspaces::bash::bash))
         .routes(routes!(workspaces::bash::exec))
         .routes(routes!(workspaces::read::read))

@@ -92,16 +92,18 @@ impl Service {
     /// Serves until `shutdown` is ready; then refuses new connections, lets running requests
     /// go on for `grace`, and drops those that are left.
     ///
-    /// `workspaces` and `mcp_servers` are `None` where they are switched off.
+    /// `workspaces`, `mcp_servers` and `checkout` are `None` where they are switched off.
     pub async fn run(
         self,
         store: Arc<dyn Store>,
         workspaces: Option<Handle>,
         mcp_servers: Option<emergent_mcp_hosting::Handle>,
+        checkout: Option<emergent_checkout::Handle>,
         shutdown: impl Future<Output = ()>,
         grace: Duration,
     ) {
-        let state = ApiState::new(Arc::clone(&store), workspaces, mcp_servers, self.address, &self.options);
+        let (listening, options) = (self.address, &self.options);
+        let state = ApiState::new(Arc::clone(&store), workspaces, mcp_servers, checkout, listening, options);
         let background = Background::start(&state, store, &self.options).await;
         let sockets = state.sockets().clone();
         let router = router(state);

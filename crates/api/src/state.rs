@@ -28,6 +28,7 @@ struct Inner {
     store: Arc<dyn Store>,
     workspaces: Option<Handle>,
     mcp_servers: Option<emergent_mcp_hosting::Handle>,
+    checkout: Option<emergent_checkout::Handle>,
     mcp_fronts: Fronts,
     tokens: TokenDirectory,
     revocations: Mutex<()>,
@@ -42,11 +43,12 @@ struct Inner {
 }
 
 impl ApiState {
-    /// `workspaces` and `mcp_servers` are `None` where they are switched off; `listening` is the real address.
+    /// `workspaces`, `mcp_servers` and `checkout` are `None` where they are switched off; `listening` is the real address.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         workspaces: Option<Handle>,
         mcp_servers: Option<emergent_mcp_hosting::Handle>,
+        checkout: Option<emergent_checkout::Handle>,
         listening: SocketAddr,
         options: &Options,
     ) -> Self {
@@ -57,6 +59,7 @@ impl ApiState {
                 store,
                 workspaces,
                 mcp_servers,
+                checkout,
                 mcp_fronts: Fronts::new(audit.clone()),
                 revocations: Mutex::new(()),
                 audit,
@@ -81,6 +84,10 @@ impl ApiState {
 
     pub(crate) fn mcp_servers(&self) -> Option<&emergent_mcp_hosting::Handle> {
         self.inner.mcp_servers.as_ref()
+    }
+
+    pub(crate) fn checkout(&self) -> Option<&emergent_checkout::Handle> {
+        self.inner.checkout.as_ref()
     }
 
     pub(crate) fn mcp_fronts(&self) -> &Fronts {

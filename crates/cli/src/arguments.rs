@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::events::Follow;
+use crate::git_host::GitHostCommand;
 use crate::image::ImageCommand;
 use crate::mcp::McpCommand;
 use crate::mcp_stdio::McpStdio;
@@ -75,6 +76,11 @@ pub(crate) enum Command {
     Token {
         #[command(subcommand)]
         command: TokenCommand,
+    },
+    /// Store tokens for git hosts that are not GitHub
+    GitHost {
+        #[command(subcommand)]
+        command: GitHostCommand,
     },
     /// List and remove snapshots of workspaces
     Snapshot {

@@ -12,6 +12,7 @@ mod doctor;
 mod events;
 mod exit;
 mod first_process;
+mod git_host;
 mod image;
 mod mcp;
 mod mcp_stdio;
@@ -60,6 +61,7 @@ fn run(arguments: Arguments, output: Output) -> Result<ExitCode, Failure> {
         Command::Serve(_) if first_process::is_so() => first_process::stand_before(),
         Command::Serve(serve) => serve::run(&common, &serve),
         Command::Workspace { command } => workspace::run(&common, command, output),
+        Command::GitHost { command } => git_host::run(&common, command, output),
         Command::Token { command } => token::run(&common, command, output),
         Command::Mcp { command } => mcp::run(&common, command, output),
         Command::McpStdio(arguments) => arguments.run(&common),

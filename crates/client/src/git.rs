@@ -1,5 +1,7 @@
 //! Repositories in a workspace.
 
+use std::time::Duration;
+
 use emergent_types::WorkspaceId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -8,6 +10,14 @@ use time::OffsetDateTime;
 
 use crate::workspaces::WORKSPACES;
 use crate::{Client, ClientError};
+
+/// How long an action may take that talks to a remote, and any other: some seconds more than the server gives it.
+fn limit(action: &str) -> Duration {
+    match action {
+        "clone" | "fetch" | "pull" | "push" => Duration::from_secs(11 * 60),
+        _ => Duration::from_secs(120),
+    }
+}
 
 /// Which repository, and who works in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -189,7 +199,108 @@ pub struct GitCheckedOut {
     pub commit: Option<String>,
 }
 
+/// What to clone.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct GitCloneRequest {
+    /// Which repository.
+    pub repository_url: String,
+    /// Its branch, tag or commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// How many commits of its history; 0 is all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+}
+
+/// A clone that was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitCloned {
+    /// The commit that is checked out; `None` in an empty repository.
+    pub commit: Option<String>,
+    /// The branch; `None` on a detached HEAD.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Where it is.
+    pub path: String,
+}
+
+/// What was fetched or pulled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitBrought {
+    /// What it was.
+    pub from: Option<String>,
+    /// What it is.
+    pub to: Option<String>,
+    /// Whether nothing had to be merged, and nothing was lost.
+    pub fast_forward: bool,
+}
+
+/// A branch that was moved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitRefUpdate {
+    /// Its whole name.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    /// What it was; `None` where it is new.
+    pub from: Option<String>,
+    /// What it is.
+    pub to: Option<String>,
+}
+
+/// What was pushed, or why not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitPushed {
+    /// What the remote took; empty where it had it already.
+    pub pushed: Vec<GitRefUpdate>,
+    /// Why it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected_reason: Option<String>,
+}
+
 impl Client {
+    /// Brings a repository here, to the place's folder.
+    pub async fn git_clone(
+        &self,
+        id: WorkspaceId,
+        place: GitPlace<'_>,
+        request: &GitCloneRequest,
+    ) -> Result<GitCloned, ClientError> {
+        self.git(id, "clone", place, json!(request)).await
+    }
+
+    /// Brings what the remote has: of one branch, or of all.
+    pub async fn git_fetch(
+        &self,
+        id: WorkspaceId,
+        place: GitPlace<'_>,
+        branch: Option<&str>,
+        depth: Option<u32>,
+    ) -> Result<GitBrought, ClientError> {
+        self.git(id, "fetch", place, json!({ "branch": branch, "depth": depth })).await
+    }
+
+    /// Brings what the remote has, and moves the branch that is checked out.
+    pub async fn git_pull(
+        &self,
+        id: WorkspaceId,
+        place: GitPlace<'_>,
+        branch: Option<&str>,
+    ) -> Result<GitBrought, ClientError> {
+        self.git(id, "pull", place, json!({ "branch": branch })).await
+    }
+
+    /// Gives a branch to the remote.
+    pub async fn git_push(
+        &self,
+        id: WorkspaceId,
+        place: GitPlace<'_>,
+        branch: Option<&str>,
+        force_with_lease: bool,
+    ) -> Result<GitPushed, ClientError> {
+        let body = json!({ "branch": branch, "force_with_lease": force_with_lease });
+        self.git(id, "push", place, body).await
+    }
+
     /// What differs.
     pub async fn git_status(&self, id: WorkspaceId, place: GitPlace<'_>) -> Result<GitStatus, ClientError> {
         self.git(id, "status", place, json!({})).await
@@ -279,6 +390,6 @@ impl Client {
                 body[name] = Value::from(value);
             }
         }
-        self.post(&format!("{WORKSPACES}/{id}/git"), &body).await
+        self.post_long(&format!("{WORKSPACES}/{id}/git"), &body, limit(action)).await
     }
 }

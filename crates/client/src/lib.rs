@@ -24,6 +24,7 @@ mod events;
 mod files;
 mod follow;
 mod git;
+mod git_hosts;
 mod mcp;
 mod mcp_messages;
 mod metrics;
@@ -46,9 +47,11 @@ pub use events::{CommandEvent, CommandStream, FileChange, FileChangeKind, Output
 pub use files::{Download, Upload};
 pub use follow::{EventStream, FollowEvents, ServerEvent};
 pub use git::{
-    GitAuthor, GitBranches, GitChange, GitCheckedOut, GitCommit, GitCommitRequest, GitCommitted, GitDiff,
-    GitDiffRequest, GitFileDiff, GitLog, GitLogRequest, GitPlace, GitStatus,
+    GitAuthor, GitBranches, GitBrought, GitChange, GitCheckedOut, GitCloneRequest, GitCloned, GitCommit,
+    GitCommitRequest, GitCommitted, GitDiff, GitDiffRequest, GitFileDiff, GitLog, GitLogRequest, GitPlace,
+    GitPushed, GitRefUpdate, GitStatus,
 };
+pub use git_hosts::{GitHost, GitHosts};
 pub use mcp::{
     DeletedMcpServer, McpAnswer, McpBridge, McpCrash, McpLog, McpLogLine, McpLogStream, McpServer,
     McpServerList, McpVolume, RegisterMcpServer, RequestedVolume,

@@ -12,6 +12,15 @@ use serde_json::{Map, Value};
 /// A new workspace.
 #[derive(Clone, Default, Serialize)]
 pub struct CreateWorkspace {
+    /// A repository to check out in `/workspace`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repository_url: Option<String>,
+    /// Its branch, tag or commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// How many commits of its history; 0 is all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
     /// Which provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<ProviderChoice>,

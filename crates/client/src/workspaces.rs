@@ -1,5 +1,7 @@
 //! The life of workspaces.
 
+use std::time::Duration;
+
 use emergent_types::{
     Capabilities, ContainerType, DeploymentMode, DiskEnforcement, FreeResources, IsolationLevel, Lifecycle,
     NetworkMode, Persistence, ProviderChoice, ProviderKind, ResourceLimits, SnapshotId, StartupMillis,
@@ -171,10 +173,16 @@ pub struct Provider {
 /// Where workspaces are.
 pub(crate) const WORKSPACES: &str = "/api/v1/agent/workspaces";
 
+/// How long a create may take that checks out a repository.
+const CHECKOUT_LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
+
 impl Client {
     /// Creates a workspace and waits until it is ready.
     pub async fn create(&self, request: &CreateWorkspace) -> Result<Workspace, ClientError> {
-        self.post(WORKSPACES, request).await
+        match request.repository_url {
+            Some(_) => self.post_long(WORKSPACES, request, CHECKOUT_LIMIT).await,
+            None => self.post(WORKSPACES, request).await,
+        }
     }
 
     /// Begins to create a workspace.

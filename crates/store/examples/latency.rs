@@ -124,6 +124,7 @@ fn row(number: usize) -> WorkspaceRow {
         acknowledged: false,
         named_demands: None,
         warm_pool: None,
+        repositories: Vec::new(),
     }
 }
 

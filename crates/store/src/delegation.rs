@@ -15,11 +15,12 @@ macro_rules! store_by_own_methods {
             use crate::workspace::NewOrMember;
             use crate::{
                 ApiToken, AttachError, Attachment, AuditCursor, AuditEntry, AuditFilter, AuditFinish,
-                AuditPage, ClaimResumeError, IdempotencyKey, InsertSnapshotError, InsertTokenError,
-                InsertWorkspaceError, Installation, KnownWorkspace, McpServerRow, Revocation, SnapshotCursor,
-                SnapshotFilter, SnapshotPage, SnapshotRow, SnapshotStatus, Store, StoreError, TokenCursor,
-                TokenFilter, TokenHash, TokenId, TokenPage, Touch, UpdateWorkspaceError, WorkspaceCursor,
-                WorkspaceFilter, WorkspacePage, WorkspaceRow, WorkspaceUpdate,
+                AuditPage, ClaimResumeError, GitCredential, IdempotencyKey, InsertSnapshotError,
+                InsertTokenError, InsertWorkspaceError, Installation, KnownWorkspace, McpServerRow,
+                Revocation, SnapshotCursor, SnapshotFilter, SnapshotPage, SnapshotRow, SnapshotStatus, Store,
+                StoreError, TokenCursor, TokenFilter, TokenHash, TokenId, TokenPage, Touch,
+                UpdateWorkspaceError, WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow,
+                WorkspaceUpdate,
             };
 
             #[async_trait::async_trait]
@@ -201,6 +202,22 @@ macro_rules! store_by_own_methods {
 
                 async fn put_setting(&self, name: &str, value: &Value) -> Result<(), StoreError> {
                     self.set_setting(name, value).await
+                }
+
+                async fn list_git_credentials(&self) -> Result<Vec<GitCredential>, StoreError> {
+                    self.all_git_credentials().await
+                }
+
+                async fn git_credential(&self, origin: &str) -> Result<Option<GitCredential>, StoreError> {
+                    self.git_credential_of(origin).await
+                }
+
+                async fn put_git_credential(&self, row: &GitCredential) -> Result<(), StoreError> {
+                    self.set_git_credential(row).await
+                }
+
+                async fn delete_git_credential(&self, origin: &str) -> Result<bool, StoreError> {
+                    self.remove_git_credential(origin).await
                 }
 
                 async fn insert_token(

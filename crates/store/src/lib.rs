@@ -26,6 +26,7 @@ mod clock;
 mod columns;
 mod delegation;
 mod error;
+mod git_credential;
 mod idempotency;
 mod installation;
 mod listing;
@@ -33,6 +34,7 @@ mod mcp_server;
 mod migration;
 mod open;
 pub mod postgres;
+mod repository;
 mod secret;
 mod snapshot;
 pub mod sqlite;
@@ -52,6 +54,7 @@ pub use error::{
     AttachError, ClaimResumeError, InsertSnapshotError, InsertTokenError, InsertWorkspaceError, OpenError,
     Operation, StoreError, UpdateWorkspaceError,
 };
+pub use git_credential::GitCredential;
 pub use idempotency::{IdempotencyKey, KnownWorkspace};
 pub use installation::Installation;
 pub use listing::{
@@ -60,7 +63,8 @@ pub use listing::{
 };
 pub use mcp_server::McpServerRow;
 pub use open::open;
-pub use secret::{Environment, SecretKey, SecretKeyLengthError};
+pub use repository::{Repository, RepositoryState};
+pub use secret::{Environment, SecretKey, SecretKeyLengthError, SecretText};
 pub use snapshot::{
     SnapshotCursor, SnapshotFilter, SnapshotPage, SnapshotRow, SnapshotStatus, UnknownSnapshotStatus,
 };

@@ -56,6 +56,37 @@ impl fmt::Debug for SecretKey {
     }
 }
 
+/// A secret that is text: a token, a private key.
+#[derive(Clone)]
+pub struct SecretText(SecretString);
+
+impl SecretText {
+    /// The text. Everything that reads it says so with this word.
+    pub fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+}
+
+impl From<String> for SecretText {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl PartialEq for SecretText {
+    fn eq(&self, other: &Self) -> bool {
+        self.expose() == other.expose()
+    }
+}
+
+impl Eq for SecretText {}
+
+impl fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretText(…)")
+    }
+}
+
 /// Environment variables of a workspace. Names may be shown, values may not.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, SecretString>);
@@ -115,6 +146,7 @@ mod tests {
         let environment = Environment::from_iter([("TOKEN".to_owned(), "hunter2".to_owned())]);
         assert_eq!(format!("{environment:?}"), r#"{"TOKEN": …}"#);
         assert_eq!(format!("{:?}", SecretKey::from([7; 32])), "SecretKey(…)");
+        assert_eq!(format!("{:?}", SecretText::from("hunter2".to_owned())), "SecretText(…)");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use emergent_types::{IsolationLevel, NetworkMode, ProviderKind, ResourceLimits, SnapshotId, WorkspaceId};
 use time::OffsetDateTime;
 
-use crate::{Cursor, Page, TokenId};
+use crate::{Cursor, Page, Repository, TokenId};
 
 /// A copy of a workspace's disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct SnapshotRow {
     pub repository_url: Option<String>,
     /// The branch that was checked out in it.
     pub branch: Option<String>,
+    /// The repositories it had.
+    pub repositories: Vec<Repository>,
     /// The token it belongs to; `None` where the installation itself made it.
     pub owner_id: Option<TokenId>,
     /// When it was asked for.

@@ -10,10 +10,11 @@ use uuid::Uuid;
 
 use crate::{
     ApiToken, AttachError, Attachment, AuditCursor, AuditEntry, AuditFilter, AuditFinish, AuditPage,
-    ClaimResumeError, IdempotencyKey, InsertSnapshotError, InsertTokenError, InsertWorkspaceError,
-    Installation, KnownWorkspace, McpServerRow, Revocation, SnapshotCursor, SnapshotFilter, SnapshotPage,
-    SnapshotRow, SnapshotStatus, StoreError, TokenCursor, TokenFilter, TokenHash, TokenId, TokenPage,
-    UpdateWorkspaceError, WorkspaceCursor, WorkspaceFilter, WorkspacePage, WorkspaceRow, WorkspaceUpdate,
+    ClaimResumeError, GitCredential, IdempotencyKey, InsertSnapshotError, InsertTokenError,
+    InsertWorkspaceError, Installation, KnownWorkspace, McpServerRow, Revocation, SnapshotCursor,
+    SnapshotFilter, SnapshotPage, SnapshotRow, SnapshotStatus, StoreError, TokenCursor, TokenFilter,
+    TokenHash, TokenId, TokenPage, UpdateWorkspaceError, WorkspaceCursor, WorkspaceFilter, WorkspacePage,
+    WorkspaceRow, WorkspaceUpdate,
 };
 
 /// That a workspace was used.
@@ -214,6 +215,18 @@ pub trait Store: Send + Sync {
 
     /// Sets it.
     async fn put_setting(&self, name: &str, value: &Value) -> Result<(), StoreError>;
+
+    /// The tokens of git hosts that are not GitHub, by host.
+    async fn list_git_credentials(&self) -> Result<Vec<GitCredential>, StoreError>;
+
+    /// The token of one host, given as `scheme://host:port`.
+    async fn git_credential(&self, origin: &str) -> Result<Option<GitCredential>, StoreError>;
+
+    /// Sets the token of a host, in the place of the one it had.
+    async fn put_git_credential(&self, row: &GitCredential) -> Result<(), StoreError>;
+
+    /// Forgets the token of a host. Returns whether there was one.
+    async fn delete_git_credential(&self, origin: &str) -> Result<bool, StoreError>;
 
     /// Writes a new token. One that is made with another token is refused when that one has
     /// been revoked: whoever revokes a token has revoked all that it ever makes.

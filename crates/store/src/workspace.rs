@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::{Environment, McpServerRow, Operation, TokenId};
+use crate::{Environment, McpServerRow, Operation, Repository, TokenId};
 
 /// An agent workspace or a hosted MCP server.
 ///
@@ -88,6 +88,8 @@ pub struct WorkspaceRow {
     pub acknowledged: bool,
     /// The pool it waits in until somebody gets it; `None` for what is somebody's.
     pub warm_pool: Option<String>,
+    /// Its repositories: those it was asked for with, and those that came later.
+    pub repositories: Vec<Repository>,
 }
 
 impl WorkspaceRow {

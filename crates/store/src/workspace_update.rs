@@ -9,7 +9,9 @@ use emergent_types::{
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
-use crate::{AttemptRecord, ClaimResumeError, Touch, UpdateWorkspaceError, WorkspaceError, WorkspaceRow};
+use crate::{
+    AttemptRecord, ClaimResumeError, Repository, Touch, UpdateWorkspaceError, WorkspaceError, WorkspaceRow,
+};
 
 /// A change of one row. What is `None` (or `Keep`) stays as it is.
 ///
@@ -59,6 +61,8 @@ pub struct WorkspaceUpdate {
     pub resume_attempts: Option<u32>,
     /// Whatever whoever asked for it wants to remember: the whole map.
     pub metadata: Option<Map<String, Value>>,
+    /// Its repositories: the whole list.
+    pub repositories: Option<Vec<Repository>>,
 }
 
 /// What to do with the warnings that are there.
@@ -126,6 +130,7 @@ impl WorkspaceUpdate {
             expires_at,
             resume_attempts,
             metadata,
+            repositories,
         } = self;
         replace(&mut row.status, status);
         replace(&mut row.provider, provider);
@@ -135,6 +140,7 @@ impl WorkspaceUpdate {
         replace(&mut row.last_used_at, last_used_at);
         replace(&mut row.resume_attempts, resume_attempts);
         replace(&mut row.metadata, metadata);
+        replace(&mut row.repositories, repositories);
         row.isolation = isolation.or(row.isolation);
         row.persistence = persistence.or(row.persistence);
         row.disk_enforcement = disk_enforcement.or(row.disk_enforcement);

@@ -8,12 +8,14 @@
 //! - [`Probe`] sends requests as they are, well-formed or not.
 //! - [`PostgresServer`] is a real database server in a temporary folder.
 //! - [`TestDocker`] is a real Docker with a real gVisor, in namespaces of its own.
+//! - [`GitServer`] is a real git server behind a token.
 //! - [`Sandbox`] finds the processes of a workspace from outside, to do them harm.
 //! - [`OwnMounts`] changes what a server finds on its host, and nobody else: a program that is missing, a
 //!   disk that is soon full.
 
 mod census;
 mod docker;
+mod git_server;
 mod own_mounts;
 mod postgres;
 mod probe;
@@ -24,6 +26,7 @@ mod waiting;
 
 pub use census::{Census, Scope};
 pub use docker::{DaemonOptions, DockerDaemon, TEST_IMAGE, TestDocker};
+pub use git_server::{GitBehaviour, GitRequestSeen, GitServer, files_below};
 pub use own_mounts::{OwnMounts, SmallDisk, with_own_mounts};
 pub use postgres::{Durability, PostgresServer};
 pub use probe::{Answer, Probe};

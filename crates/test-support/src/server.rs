@@ -239,7 +239,9 @@ impl TestServer {
         let log = File::options().create(true).append(true).open(self.log_path())?;
         let mut variables: Vec<(&str, &str)> =
             self.options.variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        variables.push(("EMERGENT_LOG", "info"));
+        if !variables.iter().any(|(name, _)| *name == "EMERGENT_LOG") {
+            variables.push(("EMERGENT_LOG", "info"));
+        }
         let program = if self.options.unprivileged {
             let copy = program::for_everybody(self.folder.path())?;
             fs::create_dir_all(self.data_dir())?;

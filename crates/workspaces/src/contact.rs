@@ -28,6 +28,18 @@ const AT_ONCE: usize = 16;
 /// it does while a lost connection is being restored.
 const SERVICES_LIMIT: Duration = Duration::from_secs(2);
 
+/// How long somebody who cannot do without services waits for them.
+const FIRST_OFFER_LIMIT: Duration = Duration::from_secs(15);
+
+/// Services are on offer.
+struct Offered(watch::Sender<bool>);
+
+impl Drop for Offered {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
+    }
+}
+
 /// How the owner's side of a workspace is connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -42,13 +54,16 @@ enum State {
 /// The connection to one workspace's agent.
 pub(crate) struct Contact {
     state: watch::Sender<State>,
+    /// Whether services are on offer now.
+    offered: watch::Sender<bool>,
     /// When its agent was last asked whether it may be let go.
     asked_at: Mutex<Option<Instant>>,
 }
 
 impl Default for Contact {
     fn default() -> Self {
-        Self { state: watch::Sender::new(State::Held), asked_at: Mutex::default() }
+        let offered = watch::Sender::new(false);
+        Self { state: watch::Sender::new(State::Held), offered, asked_at: Mutex::default() }
     }
 }
 
@@ -90,6 +105,18 @@ impl Contact {
             }
             was_sought
         });
+    }
+
+    /// Services are on offer, until the answer is dropped.
+    pub(crate) fn offering(&self) -> impl Drop {
+        self.offered.send_replace(true);
+        Offered(self.offered.clone())
+    }
+
+    /// Returns when services are on offer, or it has taken too long.
+    pub(crate) async fn until_offered(&self) {
+        let mut offered = self.offered.subscribe();
+        let _ = tokio::time::timeout(FIRST_OFFER_LIMIT, offered.wait_for(|offered| *offered)).await;
     }
 
     /// Returns when nobody is to be connected any more.

@@ -200,6 +200,13 @@ impl Handle {
                     pools.tally.hit(clock.elapsed());
                     return Ok(Ok(Begun::Ready(row)));
                 }
+                Claimed::CheckingOut(taken) => {
+                    pools.tally.hit(taken);
+                    return Ok(Ok(match outcome {
+                        Some(outcome) => Begun::Making(member.id, outcome),
+                        None => Begun::Unattended(member),
+                    }));
+                }
                 Claimed::Anew(miss) => {
                     pools.tally.miss(miss);
                     return Ok(Ok(match outcome {

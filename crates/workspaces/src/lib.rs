@@ -22,6 +22,7 @@ mod activity;
 mod actor;
 mod admission;
 mod alerts;
+mod checkout;
 mod contact;
 mod creation;
 mod dialer;
@@ -50,6 +51,7 @@ mod usage;
 mod volumes;
 
 pub use alerts::{Alert, AlertKind, Severity};
+pub use checkout::CodeCheckout;
 pub use creation::CreatedWorkspace;
 pub use error::{CreateError, LifecycleError, ToolError};
 pub use events::{Event, Events, Heard, Published, Subject, Subscription};

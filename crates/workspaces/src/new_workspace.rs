@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use emergent_provider::{NamedDemands, VolumeMount};
-use emergent_store::{Environment, McpServerRow, SnapshotRow, TokenId, WorkspaceRow};
+use emergent_store::{Environment, McpServerRow, Repository, SnapshotRow, TokenId, WorkspaceRow};
 use emergent_types::{
     ByteSize, ContainerType, Cpu, DeploymentMode, IsolationLevel, Lifecycle, NetworkMode, ProviderChoice,
     ProviderKind, ResourceLimits, SnapshotId, WorkspaceId, WorkspaceStatus,
@@ -50,6 +50,8 @@ pub struct NewWorkspace {
     pub owner: Option<TokenId>,
     /// Whether a sandbox that was made before may serve.
     pub warm_start: bool,
+    /// What is to be checked out in it, before it is ready.
+    pub repositories: Vec<Repository>,
     /// The copy of a disk to start from.
     pub snapshot: Option<SnapshotId>,
     /// The MCP server that is to run in it; `None` for an agent's workspace.
@@ -80,6 +82,7 @@ impl Default for NewWorkspace {
             metadata: Map::new(),
             owner: None,
             warm_start: true,
+            repositories: Vec::new(),
             snapshot: None,
             hosted: None,
         }
@@ -111,6 +114,7 @@ impl NewWorkspace {
             environment: row.environment.clone(),
             ttl: row.ttl_seconds.map(|seconds| Duration::from_secs(seconds.into())),
             metadata: row.metadata.clone(),
+            repositories: row.repositories.clone(),
             ..Self::default()
         }
     }
@@ -127,6 +131,8 @@ impl NewWorkspace {
             },
             network: self.network.or(Some(snapshot.network)),
             base_image: snapshot.base_image.clone(),
+            // They are on the disk already.
+            repositories: snapshot.repositories.clone(),
             snapshot: Some(snapshot.id),
             ..self
         }
@@ -167,8 +173,8 @@ impl NewWorkspace {
                 ProviderChoice::Auto => options.preferred_provider.unwrap_or(ProviderKind::Local),
             },
             provider_workspace_id: id.to_string(),
-            repository_url: None,
-            branch: None,
+            repository_url: self.repositories.first().map(|repository| repository.url.clone()),
+            branch: self.repositories.first().and_then(|repository| repository.branch.clone()),
             deployment_mode: self.deployment_mode.unwrap_or(options.deployment_mode),
             lifecycle,
             status: WorkspaceStatus::Creating,
@@ -203,6 +209,7 @@ impl NewWorkspace {
             resume_attempts: 0,
             acknowledged,
             warm_pool: None,
+            repositories: self.repositories.clone(),
         }
     }
 }

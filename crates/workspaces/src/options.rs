@@ -1,12 +1,13 @@
 //! What an administrator decides about workspaces. Total and validated.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use emergent_provider::NamedDemands;
 use emergent_store::WorkspaceRow;
 use emergent_types::{DeploymentMode, IsolationLevel, NetworkMode, ProviderKind, ResourceLimits};
 
-use crate::{Failpoints, HostCapacity, HostServices, PoolSpec};
+use crate::{CodeCheckout, Failpoints, HostCapacity, HostServices, PoolSpec};
 
 /// How workspaces are run.
 #[derive(Debug, Clone)]
@@ -58,6 +59,8 @@ pub struct Options {
     pub failpoints: Failpoints,
     /// What programs in every workspace can reach.
     pub services: HostServices,
+    /// Who checks out the code of workspaces; `None` where nobody does.
+    pub checkout: Option<Arc<dyn CodeCheckout>>,
 }
 
 impl Options {
@@ -102,6 +105,7 @@ impl Default for Options {
             host: HostCapacity::default(),
             failpoints: Failpoints::default(),
             services: HostServices::default(),
+            checkout: None,
         }
     }
 }

@@ -23,7 +23,7 @@ impl Progress {
     }
 
     /// Returns whether this is new.
-    fn set(&self, said: Option<String>) -> bool {
+    pub(crate) fn set(&self, said: Option<String>) -> bool {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = *latest != said;
         *latest = said;

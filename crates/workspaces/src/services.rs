@@ -34,8 +34,14 @@ pub trait HostService: Send + Sync {
     /// Its name in the sandbox: lower-case letters, digits and `-`.
     fn name(&self) -> &'static str;
 
+    /// The TCP port of the sandbox's loopback at which it is reached as well, by programs that know no
+    /// socket in the file system.
+    fn port(&self) -> Option<u16> {
+        None
+    }
+
     /// Serves one connection of a workspace, as its row is now. Dropped when the workspace
-    /// stops being ready. Must bound what it reads and how long it waits: the peer is not
+    /// stops being ready, or its code checked out. Must bound what it reads and how long it waits: the peer is not
     /// trusted.
     async fn serve(&self, workspace: WorkspaceRow, stream: TunnelStream);
 }
@@ -56,6 +62,10 @@ impl HostServices {
 
     fn find(&self, name: &str) -> Option<Arc<dyn HostService>> {
         self.0.iter().find(|service| service.name() == name).cloned()
+    }
+
+    fn ports(&self) -> Vec<(&'static str, u16)> {
+        self.0.iter().filter_map(|service| Some((service.name(), service.port()?))).collect()
     }
 
     fn names(&self) -> Vec<&'static str> {
@@ -122,8 +132,9 @@ impl Guest {
     async fn offer_once(&self, services: &HostServices) -> Result<(), AgentError> {
         // Between a loss and its repair there is nobody to offer them to.
         let Some(client) = self.presence.agent() else { return Ok(()) };
-        let mut offer = client.offer_services(&services.names()).await?;
+        let mut offer = client.offer_services_at(&services.names(), &services.ports()).await?;
         self.presence.contact.note_offered();
+        let _offered = self.presence.contact.offering();
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {

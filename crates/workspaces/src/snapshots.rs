@@ -185,6 +185,7 @@ impl Handle {
             base_image: workspace.base_image,
             repository_url: workspace.repository_url,
             branch: workspace.branch,
+            repositories: workspace.repositories,
             owner_id: owner,
             created_at: emergent_store::now(),
         })

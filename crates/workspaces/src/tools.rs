@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use emergent_agent_client::{
-    AgentClient, AgentError, CommandSpec, EditSpec, Edited, ExecEvent, ExecOptions, ExecOutcome, ExecStream,
-    GitAction, GitAnswer, GlobSpec, Globbed, GrepSpec, Grepped, OutputFollower, Page, ProcessInfo,
-    StreamKind, Written,
+    AgentClient, AgentError, Broker, CommandSpec, EditSpec, Edited, ExecEvent, ExecOptions, ExecOutcome,
+    ExecStream, GitAction, GitAnswer, GlobSpec, Globbed, GrepSpec, Grepped, OutputFollower, Page,
+    ProcessInfo, StreamKind, Written,
 };
+use emergent_store::Repository;
 use emergent_types::WorkspaceStatus;
 use tokio::sync::oneshot;
 
@@ -173,6 +174,25 @@ impl ToolCall {
             self.check_room(path.unwrap_or_default(), 0)?;
         }
         self.checked(self.client.git(path, user, action).await)
+    }
+
+    /// The same for what talks to remotes, by the service that leads there.
+    pub async fn git_remote(
+        &self,
+        path: Option<&str>,
+        user: Option<&str>,
+        action: &GitAction,
+        broker: &Broker,
+    ) -> Result<GitAnswer, ToolError> {
+        if matches!(action, GitAction::Fetch(_) | GitAction::Pull(_) | GitAction::Clone(_)) {
+            self.check_room(path.unwrap_or_default(), 0)?;
+        }
+        self.checked(self.client.git_with(path, user, action, Some(broker)).await)
+    }
+
+    /// The repositories of the workspace.
+    pub fn repositories(&self) -> Vec<Repository> {
+        self.entry.view.borrow().repositories.clone()
     }
 }
 

@@ -7,6 +7,7 @@ use crate::AgentError;
 
 use super::GitAction;
 use super::bounds::{self, MAX_DIFF, MAX_PARENTS, listed};
+use super::remote::{GitCloned, GitFetched, GitPulled, GitPushed};
 
 /// What came of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,14 @@ pub enum GitAnswer {
     Branch(GitBranches),
     /// Of [`GitAction::Checkout`].
     Checkout(GitCheckedOut),
+    /// Of [`GitAction::Clone`].
+    Clone(GitCloned),
+    /// Of [`GitAction::Fetch`].
+    Fetch(GitFetched),
+    /// Of [`GitAction::Pull`].
+    Pull(GitPulled),
+    /// Of [`GitAction::Push`].
+    Push(GitPushed),
 }
 
 /// What differs.
@@ -206,6 +215,10 @@ impl GitAnswer {
                 branch: bounds::optional(checkout.branch)?,
                 commit: optional_commit(checkout.commit)?,
             }),
+            (GitAction::Clone(_), Answer::Clone(cloned)) => Self::Clone(GitCloned::read(cloned)?),
+            (GitAction::Fetch(_), Answer::Fetch(fetched)) => Self::Fetch(GitFetched::read(fetched)?),
+            (GitAction::Pull(_), Answer::Pull(pulled)) => Self::Pull(GitPulled::read(pulled)?),
+            (GitAction::Push(_), Answer::Push(pushed)) => Self::Push(GitPushed::read(pushed)?),
             _ => return Err(AgentError::malformed("git", "the answer to something else")),
         })
     }
@@ -265,7 +278,7 @@ fn read_log(log: v1::GitLogResponse) -> Result<GitLog, AgentError> {
     Ok(GitLog { commits, truncated })
 }
 
-fn optional_commit(id: String) -> Result<Option<String>, AgentError> {
+pub(super) fn optional_commit(id: String) -> Result<Option<String>, AgentError> {
     if id.is_empty() { Ok(None) } else { bounds::commit(id).map(Some) }
 }
 

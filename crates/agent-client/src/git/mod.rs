@@ -2,10 +2,15 @@
 
 mod answer;
 mod bounds;
+mod remote;
 
 pub use answer::{
     GitAnswer, GitBranches, GitChange, GitChangeKind, GitCheckedOut, GitCommit, GitCommitted, GitDiff,
     GitFileDiff, GitLog, GitStatus,
+};
+pub use remote::{
+    Author, Broker, GitCloneRequest, GitCloned, GitFetchRequest, GitFetched, GitPullRequest, GitPulled,
+    GitPushRequest, GitPushed, GitRefUpdate,
 };
 
 use std::time::Duration;
@@ -18,6 +23,9 @@ use crate::{AgentClient, AgentError};
 /// How long an action may take. The agent gives each of them a minute, and needs some seconds
 /// more to end what is stuck.
 const GIT_LIMIT: Duration = Duration::from_secs(75);
+
+/// How long an agent needs to end what is stuck.
+const ENDING: Duration = Duration::from_secs(15);
 
 /// What to do in a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +42,14 @@ pub enum GitAction {
     Branch(GitBranchRequest),
     /// Switches to another branch or commit.
     Checkout(GitCheckoutRequest),
+    /// Brings a repository here.
+    Clone(GitCloneRequest),
+    /// Brings what a remote has.
+    Fetch(GitFetchRequest),
+    /// Brings what a remote has, and moves the branch that is checked out.
+    Pull(GitPullRequest),
+    /// Gives a branch to a remote.
+    Push(GitPushRequest),
 }
 
 /// What to compare.
@@ -63,6 +79,8 @@ pub struct GitCommitRequest {
     pub message: String,
     /// What.
     pub what: GitCommitScope,
+    /// Who commits where nobody in the sandbox says otherwise.
+    pub author: Option<Author>,
 }
 
 /// What goes into a commit.
@@ -95,6 +113,11 @@ pub struct GitCheckoutRequest {
 }
 
 impl GitAction {
+    /// Whether it talks to a remote.
+    pub fn is_remote(&self) -> bool {
+        matches!(self, Self::Clone(_) | Self::Fetch(_) | Self::Pull(_) | Self::Push(_))
+    }
+
     fn to_message(&self) -> Action {
         match self {
             Self::Status => Action::Status(v1::GitStatusRequest {}),
@@ -112,7 +135,9 @@ impl GitAction {
                     GitCommitScope::Files(files) => (files.clone(), false),
                     GitCommitScope::All => (Vec::new(), true),
                 };
-                Action::Commit(v1::GitCommitRequest { message: commit.message.clone(), files, all })
+                let (author_name, author_email) = Author::told(commit.author.as_ref());
+                let message = commit.message.clone();
+                Action::Commit(v1::GitCommitRequest { message, files, all, author_name, author_email })
             }
             Self::Branch(branch) => {
                 let (name, delete) = match branch {
@@ -126,6 +151,10 @@ impl GitAction {
                 r#ref: checkout.reference.clone(),
                 create: checkout.create,
             }),
+            Self::Clone(clone) => Action::Clone(clone.to_message()),
+            Self::Fetch(fetch) => Action::Fetch(fetch.to_message()),
+            Self::Pull(pull) => Action::Pull(pull.to_message()),
+            Self::Push(push) => Action::Push(push.to_message()),
         }
     }
 }
@@ -139,13 +168,32 @@ impl AgentClient {
         user: Option<&str>,
         action: &GitAction,
     ) -> Result<GitAnswer, AgentError> {
+        self.git_with(path, user, action, None).await
+    }
+
+    /// The same for what may talk to remotes, by the service that leads there.
+    pub async fn git_with(
+        &self,
+        path: Option<&str>,
+        user: Option<&str>,
+        action: &GitAction,
+        broker: Option<&Broker>,
+    ) -> Result<GitAnswer, AgentError> {
+        let limit = match broker.filter(|_| action.is_remote()) {
+            Some(broker) => broker.time_limit,
+            None => GIT_LIMIT,
+        };
         let request = v1::GitRequest {
             path: path.unwrap_or_default().to_owned(),
             user: user.unwrap_or_default().to_owned(),
             action: Some(action.to_message()),
+            broker: broker.map(Broker::to_message),
+            time_limit_seconds: u32::try_from(limit.as_secs()).unwrap_or(u32::MAX),
         };
+        // It needs some seconds more to end what is stuck.
+        let patience = if action.is_remote() { limit + ENDING } else { limit };
         let response = self
-            .call("git", GIT_LIMIT, |mut stub| {
+            .call("git", patience, |mut stub| {
                 let request = request.clone();
                 async move { stub.git(request).await }
             })

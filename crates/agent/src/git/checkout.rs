@@ -121,7 +121,7 @@ async fn switch(program: &Program<'_>, target: Target) -> Result<(), CallError> 
 }
 
 /// The files with local changes that the target has otherwise.
-async fn in_the_way(program: &Program<'_>, revision: &str) -> Result<Vec<String>, CallError> {
+pub(super) async fn in_the_way(program: &Program<'_>, revision: &str) -> Result<Vec<String>, CallError> {
     let (status, _) = status::ask(program, Untracked::Each).await?;
     let words = [
         "diff",

@@ -23,8 +23,8 @@ use super::status::{self, Untracked};
 use super::{conflicts, names};
 
 /// Who commits when neither the configuration nor the environment says it.
-const DEFAULT_NAME: &str = "user.name=Emergent Agent";
-const DEFAULT_EMAIL: &str = "user.email=agent@emergent.invalid";
+const DEFAULT_NAME: &str = "Emergent Agent";
+const DEFAULT_EMAIL: &str = "agent@emergent.local";
 
 /// The longest message.
 const MAX_MESSAGE: usize = 1 << 20;
@@ -38,7 +38,7 @@ pub(super) async fn commit(
     let specs = names::pathspecs("files", &request.files)?;
     let (before, _) = status::ask(program, Untracked::No).await?;
     conflicts::refuse_unresolved(program, &before, &specs).await?;
-    let identity = missing_identity(program).await?;
+    let identity = missing_identity(program, &request.author_name, &request.author_email).await?;
     if request.all {
         program.ask(Call::write(&["add", "--all"])).await?;
         finish(program.run(commit_call(identity, request.message)).await?, program)?;
@@ -76,7 +76,7 @@ async fn commit_named(
     program: &Program<'_>,
     specs: &[String],
     renamed: Vec<Vec<u8>>,
-    identity: Vec<&'static str>,
+    identity: Vec<String>,
     message: String,
 ) -> Result<(), CallError> {
     let named: Vec<Vec<u8>> = specs.iter().map(|spec| spec.clone().into_bytes()).collect();
@@ -100,7 +100,11 @@ async fn commit_named(
 }
 
 /// The settings that are missing for git to know who commits.
-async fn missing_identity(program: &Program<'_>) -> Result<Vec<&'static str>, CallError> {
+pub(super) async fn missing_identity(
+    program: &Program<'_>,
+    name: &str,
+    email: &str,
+) -> Result<Vec<String>, CallError> {
     let words = ["config", "--null", "--get-regexp", r"^user\.(name|email)$"];
     // Says no when there is none.
     let collected = program.run(Call::read(&words)).await?;
@@ -112,12 +116,14 @@ async fn missing_identity(program: &Program<'_>) -> Result<Vec<&'static str>, Ca
         });
         values.last().unwrap_or(false)
     };
-    let name = (!is_set("user.name")).then_some(DEFAULT_NAME);
-    let email = (!is_set("user.email")).then_some(DEFAULT_EMAIL);
+    let or =
+        |given: &str, default: &str| if given.is_empty() { default.to_owned() } else { given.to_owned() };
+    let name = (!is_set("user.name")).then(|| format!("user.name={}", or(name, DEFAULT_NAME)));
+    let email = (!is_set("user.email")).then(|| format!("user.email={}", or(email, DEFAULT_EMAIL)));
     Ok(name.into_iter().chain(email).collect())
 }
 
-fn commit_call(identity: Vec<&'static str>, message: String) -> Call {
+fn commit_call(identity: Vec<String>, message: String) -> Call {
     let words = [
         "commit",
         "--quiet",
@@ -130,7 +136,7 @@ fn commit_call(identity: Vec<&'static str>, message: String) -> Call {
         Extras::FILE,
     ];
     Call::write(&[])
-        .and(identity.into_iter().flat_map(|setting| ["-c", setting]))
+        .and(identity.into_iter().flat_map(|setting| ["-c".to_owned(), setting]))
         .and(words)
         .file(message.into_bytes())
 }
@@ -239,6 +245,7 @@ mod tests {
             message: message.to_owned(),
             files: files.iter().map(|file| (*file).to_owned()).collect(),
             all,
+            ..Default::default()
         };
         let field = |request| check(&request).err().map(|error| error.field());
         assert_eq!(field(request("m", &["a"], false)), None);

@@ -12,7 +12,8 @@
 //!
 //! **A repository's configuration is data of the sandbox's.** Looking at a repository runs none of
 //! what it asks for: no hooks, file system monitors, external diffs, text conversions, signing
-//! or pagers, and nothing reaches a network ([`program`]). The exception are the clean and smudge
+//! or pagers, and nothing reaches a network ([`program`]) but what is asked to: that goes to a service of the
+//! control plane's on the loopback, which knows whose repositories they are ([`remote`]). The exception are the clean and smudge
 //! filters: without them every file under Git LFS would look changed, and a commit would hold the
 //! wrong bytes. They run as the account the request names, with nothing that a command of the
 //! bash tool would not have, and end with the action.
@@ -22,14 +23,19 @@
 
 mod branch;
 mod checkout;
+mod clone;
 mod commit;
 mod conflicts;
 mod diff;
 mod error;
+mod fetch;
 mod log;
 mod names;
 mod porcelain;
 mod program;
+mod pull;
+mod push;
+mod remote;
 mod space;
 mod status;
 
@@ -47,9 +53,16 @@ use crate::agent::Shared;
 use crate::error::CallError;
 
 use program::Program;
+use remote::Remotes;
 
 /// How long an action may take, with everything it asks git.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// The same for what talks to a remote, where the request does not say.
+const REMOTE_TIME_LIMIT: Duration = Duration::from_secs(600);
+
+/// The longest that a request can say.
+const MAX_TIME_LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// Those that write wait for each other: git itself would refuse the second one, because the
 /// first has locked the index.
@@ -63,8 +76,16 @@ pub(crate) async fn git(shared: &Arc<Shared>, request: v1::GitRequest) -> Result
     let action = request.action.ok_or_else(|| GitError::invalid("action", "no action is given"))?;
     let files_field = if matches!(action, Action::Commit(_)) { "files" } else { "paths" };
     let program = Program::new(shared, request.path, request.user, files_field);
+    let is_remote = matches!(action, Action::Clone(_) | Action::Fetch(_) | Action::Pull(_) | Action::Push(_));
+    let limit = match request.time_limit_seconds {
+        _ if !is_remote => TIME_LIMIT,
+        0 => REMOTE_TIME_LIMIT,
+        seconds => Duration::from_secs(seconds.into()).min(MAX_TIME_LIMIT),
+    };
+    let remotes = Remotes::new(request.broker)?;
     let acting = async {
-        let reads = matches!(action, Action::Status(_) | Action::Diff(_) | Action::Log(_));
+        // What talks to a remote may take long, and takes its turn when it comes to change files.
+        let reads = is_remote || matches!(action, Action::Status(_) | Action::Diff(_) | Action::Log(_));
         let _turn = if reads { None } else { Some(shared.git.turn.lock().await) };
         Ok(match action {
             Action::Status(_) => Answer::Status(status::status(&program).await?),
@@ -73,13 +94,15 @@ pub(crate) async fn git(shared: &Arc<Shared>, request: v1::GitRequest) -> Result
             Action::Commit(request) => Answer::Commit(commit::commit(&program, request).await?),
             Action::Branch(request) => Answer::Branch(branch::branch(&program, request).await?),
             Action::Checkout(request) => Answer::Checkout(checkout::checkout(&program, request).await?),
+            Action::Clone(request) => Answer::Clone(clone::clone(&program, &remotes, request).await?),
+            Action::Fetch(request) => Answer::Fetch(fetch::fetch(&program, &remotes, request).await?),
+            Action::Pull(request) => Answer::Pull(pull::pull(&program, &remotes, request).await?),
+            Action::Push(request) => Answer::Push(push::push(&program, &remotes, request).await?),
         })
     };
-    let answer: Result<Answer, CallError> = match tokio::time::timeout(TIME_LIMIT, acting).await {
+    let answer: Result<Answer, CallError> = match tokio::time::timeout(limit, acting).await {
         Ok(answer) => answer,
-        Err(_) => {
-            Err(GitError::failed(format!("git did not end within {TIME_LIMIT:?} and was ended")).into())
-        }
+        Err(_) => Err(GitError::failed(format!("git did not end within {limit:?} and was ended")).into()),
     };
     Ok(v1::GitResponse { answer: Some(answer?) })
 }

@@ -83,6 +83,8 @@ pub(super) struct Call {
     access: Access,
     limit: usize,
     extras: Extras,
+    settings: Vec<String>,
+    variables: &'static [(&'static str, &'static str)],
 }
 
 impl Call {
@@ -91,7 +93,14 @@ impl Call {
 
     pub(super) fn new(access: Access, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
-        Self { arguments, access, limit: Self::LIMIT, extras: Extras::default() }
+        Self {
+            arguments,
+            access,
+            limit: Self::LIMIT,
+            extras: Extras::default(),
+            settings: Vec::new(),
+            variables: &[],
+        }
     }
 
     pub(super) fn read(arguments: &[&str]) -> Self {
@@ -116,6 +125,16 @@ impl Call {
     /// What it finds at [`Extras::FILE`].
     pub(super) fn file(mut self, content: Vec<u8>) -> Self {
         self.extras.file = Some(content);
+        self
+    }
+
+    /// Settings and variables that win over those of every call.
+    pub(super) fn with(
+        mut self,
+        settings: Vec<String>,
+        variables: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        (self.settings, self.variables) = (settings, variables);
         self
     }
 
@@ -147,12 +166,13 @@ impl<'a> Program<'a> {
             words.push("--no-optional-locks".to_owned());
         }
         words.extend(SETTINGS.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]));
+        words.extend(call.settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]));
         words.extend(call.arguments);
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let command = v1::Command {
             program: Some(v1::command::Program::Argv(v1::Argv { words })),
             workdir: self.workdir.clone(),
-            environment: VARIABLES.iter().map(own).collect::<HashMap<_, _>>(),
+            environment: VARIABLES.iter().chain(call.variables).map(own).collect::<HashMap<_, _>>(),
             user: self.user.clone(),
         };
         let extras = Extras { hidden: Some(is_hidden), ..call.extras };
@@ -198,6 +218,19 @@ impl<'a> Program<'a> {
             // A tree or blob, an ambiguous id or a broken object is told about in words.
             _ => Ok(None),
         }
+    }
+
+    /// Where it runs.
+    pub(super) fn folder(&self) -> &std::path::Path {
+        &self.folder
+    }
+
+    pub(super) fn user(&self) -> &str {
+        &self.user
+    }
+
+    pub(super) fn shared(&self) -> &'a Arc<Shared> {
+        self.shared
     }
 
     /// The branch that is checked out, even before its first commit.

@@ -28,7 +28,7 @@ use crate::agent::Shared;
 use crate::body::BrokenOff;
 use crate::error::CallError;
 
-use services::Services;
+use services::{Services, Socket};
 
 /// Tunnels open at once. Each holds a socket and a buffer.
 const MAX_TUNNELS: usize = 150;
@@ -83,10 +83,16 @@ pub(crate) async fn tunnel(
             let (read, write) = socket.into_split();
             tokio::spawn(bridge::run(read, write, input, broken_off, sender, place));
         }
-        Target::ConnectionId(id) => {
-            let (read, write) = shared.tunnels.services.take(id)?.into_split();
-            tokio::spawn(bridge::run(read, write, input, broken_off, sender, place));
-        }
+        Target::ConnectionId(id) => match shared.tunnels.services.take(id)? {
+            Socket::Unix(socket) => {
+                let (read, write) = socket.into_split();
+                tokio::spawn(bridge::run(read, write, input, broken_off, sender, place));
+            }
+            Socket::Tcp(socket) => {
+                let (read, write) = socket.into_split();
+                tokio::spawn(bridge::run(read, write, input, broken_off, sender, place));
+            }
+        },
     }
     Ok(output)
 }

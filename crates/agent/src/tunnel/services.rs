@@ -1,6 +1,8 @@
-//! Services of the control plane, as sockets in the sandbox.
+//! Services of the control plane, as sockets in the sandbox: each in the file system, and some also at a
+//! port of the loopback, for programs that know no other.
 
 use std::collections::{BTreeSet, HashMap};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +11,7 @@ use std::time::Duration;
 
 use emergent_protocol::v1;
 use rustix::io::Errno;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tonic::Status;
@@ -49,9 +51,35 @@ struct State {
     waiting: HashMap<u64, Waiting>,
 }
 
+/// A program's end of a connection.
+pub(super) enum Socket {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// Where programs connect to a service.
+enum Listener {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    async fn accept(&self) -> std::io::Result<Socket> {
+        match self {
+            Self::Unix(listener) => listener.accept().await.map(|(socket, _)| Socket::Unix(socket)),
+            Self::Tcp(listener) => {
+                let (socket, _) = listener.accept().await?;
+                // What is sent in small pieces is meant to arrive so.
+                let _ = socket.set_nodelay(true);
+                Ok(Socket::Tcp(socket))
+            }
+        }
+    }
+}
+
 struct Waiting {
     offer: u64,
-    socket: UnixStream,
+    socket: Socket,
     _place: OwnedSemaphorePermit,
 }
 
@@ -67,7 +95,7 @@ impl Default for Services {
 
 impl Services {
     /// A connection that was announced.
-    pub(super) fn take(&self, id: u64) -> Result<UnixStream, CallError> {
+    pub(super) fn take(&self, id: u64) -> Result<Socket, CallError> {
         let waiting = self.lock().waiting.remove(&id);
         let gone = || CallError::PortClosed { reason: format!("no connection {id} waits to be taken") };
         waiting.map(|waiting| waiting.socket).ok_or_else(gone)
@@ -90,13 +118,15 @@ pub(crate) async fn offer_services(
     request: v1::OfferServicesRequest,
 ) -> Result<mpsc::Receiver<Result<v1::ServiceConnection, Status>>, CallError> {
     let names = check(request.names)?;
+    let ports = check_ports(&names, request.ports)?;
     let services = shared.tunnels.services.clone();
     let folder = shared.config.services.clone();
     make_folder(&folder)?;
-    let mut offer = Offer { number: services.number(), folder, services, listeners: Vec::new() };
+    let mut offer = Offer { number: services.number(), folder, services, listeners: Vec::new(), ports };
     for name in names {
         offer.open(name)?;
     }
+    offer.open_ports().await;
     let (sender, announced) = mpsc::channel(QUEUED);
     tokio::spawn(offer.serve(sender));
     Ok(announced)
@@ -114,6 +144,18 @@ fn check(names: Vec<String>) -> Result<BTreeSet<String>, CallError> {
         }
     }
     Ok(names.into_iter().collect())
+}
+
+/// The ports of those services that have one.
+fn check_ports(
+    names: &BTreeSet<String>,
+    ports: HashMap<String, u32>,
+) -> Result<Vec<(String, u16)>, CallError> {
+    let checked = |(name, number): (String, u32)| match u16::try_from(number) {
+        Ok(port) if port != 0 && names.contains(&name) => Ok((name, port)),
+        _ => Err(CallError::invalid(format!("{number} cannot be the port of {name:?}"))),
+    };
+    ports.into_iter().map(checked).collect()
 }
 
 /// The folder, which nobody but the agent's own account may change: who could, could put
@@ -144,7 +186,9 @@ struct Offer {
     number: u64,
     folder: PathBuf,
     services: Arc<Services>,
-    listeners: Vec<(String, UnixListener)>,
+    listeners: Vec<(String, Listener)>,
+    /// Those that are still to be opened.
+    ports: Vec<(String, u16)>,
 }
 
 impl Offer {
@@ -161,8 +205,19 @@ impl Offer {
         let listener = UnixListener::bind(&path).map_err(fail)?;
         state.offered.insert(name.clone(), self.number);
         drop(state);
-        self.listeners.push((name, listener));
+        self.listeners.push((name, Listener::Unix(listener)));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).map_err(fail)
+    }
+
+    /// Opens the ports that are free. One that is not is tried again: an offer before this one may have it
+    /// still, and a program that has it may end.
+    async fn open_ports(&mut self) {
+        for (name, port) in std::mem::take(&mut self.ports) {
+            match bind(port).await {
+                Ok(listener) => self.listeners.push((name, Listener::Tcp(listener))),
+                Err(_) => self.ports.push((name, port)),
+            }
+        }
     }
 
     /// Until the caller is gone.
@@ -176,6 +231,18 @@ impl Offer {
         for (name, listener) in self.listeners.drain(..) {
             names.push(name.clone());
             accepting.spawn(accept(self.services.clone(), self.number, name, listener, sender.clone()));
+        }
+        for (name, port) in std::mem::take(&mut self.ports) {
+            let (services, number, sender) = (self.services.clone(), self.number, sender.clone());
+            accepting.spawn(async move {
+                let listener = loop {
+                    match bind(port).await {
+                        Ok(listener) => break Listener::Tcp(listener),
+                        Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                    }
+                };
+                accept(services, number, name, listener, sender).await;
+            });
         }
         sender.closed().await;
         drop(accepting);
@@ -207,17 +274,16 @@ impl Drop for Offer {
     }
 }
 
+/// Only on the loopback: a sandbox may have a network.
+async fn bind(port: u16) -> std::io::Result<TcpListener> {
+    TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await
+}
+
 /// Accepts and announces the connections of one service.
-async fn accept(
-    services: Arc<Services>,
-    offer: u64,
-    service: String,
-    listener: UnixListener,
-    sender: Sender,
-) {
+async fn accept(services: Arc<Services>, offer: u64, service: String, listener: Listener, sender: Sender) {
     loop {
         let Ok(place) = services.places.clone().acquire_owned().await else { return };
-        let Ok((socket, _)) = listener.accept().await else {
+        let Ok(socket) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
@@ -249,6 +315,17 @@ mod tests {
         }
         assert!(!ok(&[&"a".repeat(65)]));
         assert!(!ok(&["a"; 65]));
+    }
+
+    #[test]
+    fn a_port_belongs_to_a_service() {
+        let names = check(vec!["git".to_owned()]).unwrap();
+        let ok =
+            |name: &str, port: u32| check_ports(&names, HashMap::from([(name.to_owned(), port)])).is_ok();
+        assert!(ok("git", 9418));
+        for (name, port) in [("git", 0), ("git", 65_536), ("other", 9418)] {
+            assert!(!ok(name, port), "{name} {port}");
+        }
     }
 
     #[test]

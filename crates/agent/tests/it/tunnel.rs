@@ -159,7 +159,11 @@ async fn many_tunnels_and_one_that_nobody_reads() {
 
 async fn offer(client: &mut Client, names: &[&str]) -> Result<Streaming<v1::ServiceConnection>, Status> {
     let names = names.iter().map(|name| (*name).to_owned()).collect();
-    let mut offered = client.stub.offer_services(v1::OfferServicesRequest { names }).await?.into_inner();
+    let mut offered = client
+        .stub
+        .offer_services(v1::OfferServicesRequest { names, ports: Default::default() })
+        .await?
+        .into_inner();
     let first = offered.message().await?.expect("a first message");
     assert_eq!((first.connection_id, first.service.as_str()), (0, ""));
     Ok(offered)

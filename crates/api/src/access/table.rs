@@ -41,6 +41,9 @@ pub(crate) const TABLE: &[Rule] = &[
     ("DELETE", "/api/v1/agent/snapshots/{snapshot_id}", Make),
     ("GET", "/api/v1/warm-pool", Watch),
     ("PUT", "/api/v1/warm-pool", Administer),
+    ("GET", "/api/v1/settings/git-hosts", Administer),
+    ("PUT", "/api/v1/settings/git-hosts", Administer),
+    ("DELETE", "/api/v1/settings/git-hosts", Administer),
     // Which servers a token may use, it says itself.
     ("GET", "/api/v1/mcp/servers", ReadMcp),
     ("POST", "/api/v1/mcp/servers", Administer),

@@ -40,6 +40,7 @@ impl ErrorCode {
                 | Self::McpAnswerUnusable
                 | Self::McpServerUnavailable
                 | Self::Timeout
+                | Self::RepositoryUnreachable
         )
     }
 }
@@ -77,6 +78,10 @@ error_codes! {
     McpToolNotAllowed = FORBIDDEN, "mcp_tool_not_allowed";
     /// The file system of the sandbox refused.
     PermissionDenied = FORBIDDEN, "permission_denied";
+    /// The repository is none of the workspace's, or its host is none that this server may speak to.
+    RepositoryNotAllowed = FORBIDDEN, "repository_not_allowed";
+    /// The repository's host does not know who asks, or not well enough.
+    RepositoryAuthenticationFailed = FORBIDDEN, "repository_authentication_failed";
     /// There is no such endpoint.
     NotFound = NOT_FOUND, "not_found";
     /// Workspaces are switched off on this server.
@@ -97,6 +102,10 @@ error_codes! {
     ProcessNotFound = NOT_FOUND, "process_not_found";
     /// There is no such branch, tag or commit.
     RefNotFound = NOT_FOUND, "ref_not_found";
+    /// The repository's host knows no such repository, or does not show it.
+    RepositoryNotFound = NOT_FOUND, "repository_not_found";
+    /// No token is stored for this git host.
+    GitHostNotFound = NOT_FOUND, "git_host_not_found";
     /// The endpoint exists, but not with this method; the header `Allow` has those it has.
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed";
     /// The client takes none of the kinds of answer that this endpoint has.
@@ -161,6 +170,8 @@ error_codes! {
     AgentMisbehaved = BAD_GATEWAY, "agent_misbehaved";
     /// The workspace's provider could not do it.
     ProviderFailed = BAD_GATEWAY, "provider_failed";
+    /// The repository's host cannot be reached, or the transfer took too long or was too large.
+    RepositoryUnreachable = BAD_GATEWAY, "repository_unreachable";
     /// The MCP server's program ended during the call, which is not repeated; `details.sent` says whether the
     /// program may have seen it.
     McpServerEnded = BAD_GATEWAY, "mcp_server_ended";

@@ -49,6 +49,22 @@ impl From<CreateError> for ApiError {
     }
 }
 
+impl From<emergent_checkout::Refusal> for ApiError {
+    fn from(refusal: emergent_checkout::Refusal) -> Self {
+        let code = match refusal.code() {
+            "repository_not_allowed" => ErrorCode::RepositoryNotAllowed,
+            "repository_authentication_failed" => ErrorCode::RepositoryAuthenticationFailed,
+            "repository_not_found" => ErrorCode::RepositoryNotFound,
+            _ => ErrorCode::RepositoryUnreachable,
+        };
+        let error = Self::new(code, refusal.to_string());
+        match refusal.hint() {
+            Some(hint) => error.detail("hint", hint),
+            None => error,
+        }
+    }
+}
+
 impl From<LifecycleError> for ApiError {
     fn from(error: LifecycleError) -> Self {
         let message = error.to_string();

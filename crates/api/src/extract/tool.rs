@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use emergent_store::TokenKind;
+use emergent_types::WorkspaceId;
 use emergent_workspaces::{Handle, ToolCall};
 
 use super::{WorkspacePath, Workspaces};
@@ -53,6 +55,16 @@ impl FromRequestParts<ApiState> for Tool {
 }
 
 impl Tool {
+    /// Whether the caller may let the workspace have one more repository. A session works with those that it has.
+    pub(crate) fn may_add_repositories(&self) -> bool {
+        self.caller.kind() != TokenKind::Session
+    }
+
+    /// The workspace.
+    pub(crate) fn workspace(&self) -> WorkspaceId {
+        self.admitted.workspace
+    }
+
     /// Begins the call and writes it down. A request that is not valid should be refused
     /// before: it calls nothing.
     pub(crate) async fn begin(self, summary: Summary) -> Result<OpenCall, ApiError> {
@@ -67,7 +79,8 @@ impl Tool {
         });
         match self.workspaces.tool(id).await {
             Ok(call) => {
-                Ok(OpenCall { call, record: CallRecord { record, caller: self.caller, _place: self.place } })
+                let record = CallRecord { record, caller: self.caller, _place: self.place };
+                Ok(OpenCall { workspaces: self.workspaces, call, record })
             }
             Err(error) => record.end(Err(error.into())),
         }
@@ -76,11 +89,17 @@ impl Tool {
 
 /// A tool call that has begun. Dropping it cancels the call, and the audit log says so.
 pub(crate) struct OpenCall {
+    workspaces: Handle,
     call: ToolCall,
     record: CallRecord,
 }
 
 impl OpenCall {
+    /// All workspaces, for what a call does to its own.
+    pub(crate) fn workspaces(&self) -> &Handle {
+        &self.workspaces
+    }
+
     /// The call is over: notes what came of it, and passes it on.
     pub(crate) fn end<T>(self, result: Result<T, ApiError>) -> Result<T, ApiError> {
         self.record.end(result)

@@ -158,7 +158,8 @@ impl Server {
         folder: TempDir,
     ) -> Self {
         let listening = "127.0.0.1:8585".parse().unwrap();
-        let state = ApiState::new(store, workspaces, mcp_servers, listening, &crate::Options::new(listening));
+        let state =
+            ApiState::new(store, workspaces, mcp_servers, None, listening, &crate::Options::new(listening));
         Self { router: router(state), _folder: folder }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use axum::Json;
+use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use emergent_store::IdempotencyKey;
@@ -12,16 +13,18 @@ use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
 use super::create_request::CreateWorkspace;
+use super::repositories;
 use super::view::Workspace;
 use crate::audit::{Operation, Summary};
 use crate::auth::Caller;
 use crate::errors::ErrorCode::{
     FeatureDisabled, IdempotencyConflict, ImageNotFound, LimitReached, NoProviderAvailable, NotEnforceable,
-    NotSupported, ProviderDisabled, WorkspaceDestroyed,
+    NotSupported, ProviderDisabled, RepositoryNotAllowed, WorkspaceDestroyed,
 };
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, documented_errors};
 use crate::extract::{FingerprintedBody, IdempotencyHeader, Query, Workspaces};
 use crate::metrics::names;
+use crate::state::ApiState;
 
 /// Says that nothing was made, because it had been before.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -39,6 +42,7 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, &[
     NotSupported,
     NotEnforceable,
     ProviderDisabled,
+    RepositoryNotAllowed,
     FeatureDisabled,
     ImageNotFound,
     IdempotencyConflict,
@@ -48,6 +52,9 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, &[
 ]);
 
 /// Creates a workspace.
+///
+/// A repository is checked out before it is ready. Where that fails, the workspace is ready all the same,
+/// without the code, and `checkout` says why.
 ///
 /// Answers when the workspace is ready; a failure then leaves nothing behind. With
 /// `wait=false` it answers at once, and a failure shows in the workspace's `status` and
@@ -72,6 +79,7 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, &[
     )
 )]
 pub(crate) async fn create(
+    State(state): State<ApiState>,
     Workspaces(workspaces): Workspaces,
     caller: Caller,
     operation: Operation,
@@ -81,10 +89,12 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let wait = parameters.wait.unwrap_or(true);
     let new = body.value.parse(caller.id())?;
+    repositories::check_hosts(state.checkout(), &new.repositories)?;
     let key = key.map(|key| IdempotencyKey { owner: caller.id(), key, fingerprint: body.fingerprint });
     let summary = Summary::default()
         .text("provider", new.provider.as_str())
         .maybe("base_image", new.base_image.as_deref())
+        .maybe("repository_url", new.repositories.first().map(|repository| repository.url.as_str()))
         .value("wait", wait);
     made(&workspaces, new, wait, key, operation, ("create_workspace", summary)).await
 }

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::repositories::{self, RequestedRepository};
 use super::{environment, text};
 use crate::errors::ApiError;
 use crate::extract::Object;
@@ -30,10 +31,16 @@ const MAX_IMAGE_BYTES: usize = 512;
 pub(crate) struct CreateWorkspace {
     /// `agent_workspace`. Hosted MCP servers are registered at `/mcp/servers`.
     container_type: Option<ContainerType>,
-    /// Not supported yet.
+    /// A repository to check out in `/workspace` before it is ready.
+    #[schema(example = "https://github.com/org/repo")]
     repository_url: Option<String>,
-    /// Not supported yet.
+    /// Its branch, tag or commit; the default branch where not said.
     branch: Option<String>,
+    /// How many commits of its history; 1 where not said, 0 is all.
+    depth: Option<u32>,
+    /// Several repositories, each in a folder of its own. Either this or `repository_url`.
+    #[schema(value_type = Option<Vec<RequestedRepository>>)]
+    repositories: Option<Vec<Object<RequestedRepository>>>,
     /// The provider to use and no other, or `auto`.
     #[schema(value_type = Option<String>, example = "auto")]
     provider: Option<ProviderChoice>,
@@ -127,15 +134,8 @@ impl CreateWorkspace {
                 "an MCP server is registered with POST /api/v1/mcp/servers",
             ));
         }
-        if self.repository_url.is_some() {
-            return Err(ApiError::not_supported(
-                "repository_url",
-                "checking out a repository is not supported yet",
-            ));
-        }
-        if self.branch.is_some() {
-            return Err(ApiError::not_supported("branch", "checking out a repository is not supported yet"));
-        }
+        let repositories =
+            repositories::parse(self.repository_url, self.branch, self.depth, self.repositories)?;
         let Object(limits) = self.resource_limits.unwrap_or_default();
         let image =
             self.base_image.map(|image| text::checked("base_image", image, MAX_IMAGE_BYTES)).transpose()?;
@@ -156,6 +156,7 @@ impl CreateWorkspace {
             metadata: metadata(self.metadata)?,
             owner: Some(owner),
             warm_start: self.warm_start.unwrap_or(true),
+            repositories,
             snapshot: None,
             hosted: None,
         })
@@ -214,7 +215,8 @@ mod tests {
     #[test]
     fn everything_may_be_left_out_or_null() {
         let nothing = json!({
-            "container_type": null, "repository_url": null, "branch": null, "provider": null,
+            "container_type": null, "repository_url": null, "branch": null, "depth": null, "repositories": null,
+            "provider": null,
             "deployment_mode": null, "resource_limits": null, "warm_start": null, "min_isolation": null,
             "network": null, "env": null, "base_image": null, "ttl_seconds": null, "metadata": null,
         });
@@ -261,8 +263,6 @@ mod tests {
     #[test]
     fn what_is_not_there_yet_is_refused() {
         refused(json!({"container_type": "mcp_server"}), ErrorCode::NotSupported, "container_type");
-        refused(json!({"repository_url": "https://x"}), ErrorCode::NotSupported, "repository_url");
-        refused(json!({"branch": "main"}), ErrorCode::NotSupported, "branch");
     }
 
     #[test]

@@ -1,18 +1,22 @@
 //! `POST /api/v1/agent/workspaces/{id}/git`
 
 use axum::Json;
+use axum::extract::State;
 use emergent_agent_client::{GitAction, GitBranchRequest, GitCommitScope};
 use emergent_types::WorkspaceId;
 
 use super::git_answer::GitAnswer;
+use super::git_remote::Remote;
 use super::git_request::{GitCall, GitRequest};
 use crate::audit::Summary;
 use crate::errors::ErrorCode::{
     AlreadyExists, FileNotFound, GitFailed, NoSpace, NotADirectory, NotARepository, NotSupported,
-    NothingToCommit, PermissionDenied, ProgramMissing, RefNotFound, WouldOverwrite,
+    NothingToCommit, PermissionDenied, ProgramMissing, RefNotFound, RepositoryAuthenticationFailed,
+    RepositoryNotAllowed, RepositoryNotFound, RepositoryUnreachable, WouldOverwrite,
 };
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, TOOL_CALL, WORKSPACE, documented_errors};
 use crate::extract::{JsonBody, Tool};
+use crate::state::ApiState;
 
 documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, TOOL_CALL, &[
     AlreadyExists,
@@ -26,6 +30,10 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, TOOL_CALL, &[
     PermissionDenied,
     ProgramMissing,
     RefNotFound,
+    RepositoryAuthenticationFailed,
+    RepositoryNotAllowed,
+    RepositoryNotFound,
+    RepositoryUnreachable,
     WouldOverwrite,
 ]);
 
@@ -33,9 +41,10 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, TOOL_CALL, &[
 ///
 /// `action` says what, and which other fields belong to it: `status`; `diff` with `staged`,
 /// `paths`, `base`; `log` with `limit`, `ref`; `commit` with `message` and either `files` or
-/// `all`; `branch` with `name`, `delete`; `checkout` with `ref`, `create`. All take `path` and
-/// `user`. Nothing is fetched from or sent to another repository, and no hook of the repository
-/// is run.
+/// `all`; `branch` with `name`, `delete`; `checkout` with `ref`, `create`; `clone` with `repository_url`,
+/// `branch`, `depth`; `fetch` with `branch`, `depth`; `pull` with `branch`; `push` with `branch`,
+/// `force_with_lease`. All take `path` and `user`. The last four reach the repositories of the workspace and no
+/// others, and need no credential in it. No hook of the repository is run.
 #[utoipa::path(
     post,
     path = "/api/v1/agent/workspaces/{id}/git",
@@ -46,10 +55,22 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, TOOL_CALL, &[
     responses((status = 200, description = "What came of it.", body = GitAnswer), Errors)
 )]
 pub(crate) async fn git(
+    State(state): State<ApiState>,
     tool: Tool,
     JsonBody(request, _memory): JsonBody<GitRequest>,
 ) -> Result<Json<GitAnswer>, ApiError> {
-    let asked = request.parse()?;
+    let mut asked = request.parse()?;
+    if asked.action.is_remote() {
+        let remote = Remote::admit(&tool, state.checkout(), &mut asked)?;
+        let may_add = tool.may_add_repositories();
+        let call = tool.begin(summary(&asked)).await?;
+        // A future of this size would sit in every other call of the tool.
+        let result = Box::pin(remote.run(&call, &asked, may_add)).await;
+        return call.end(result.map(|answer| Json(answer.into())));
+    }
+    if let (GitAction::Commit(commit), Some(checkout)) = (&mut asked.action, state.checkout()) {
+        commit.author = Some(checkout.author().await);
+    }
     let call = tool.begin(summary(&asked)).await?;
     let result = call.git(asked.path.as_deref(), asked.user.as_deref(), &asked.action).await;
     call.end(result.map(|answer| Json(answer.into())).map_err(ApiError::from))
@@ -63,6 +84,10 @@ fn summary(asked: &GitCall) -> Summary {
         GitAction::Commit(_) => "commit",
         GitAction::Branch(_) => "branch",
         GitAction::Checkout(_) => "checkout",
+        GitAction::Clone(_) => "clone",
+        GitAction::Fetch(_) => "fetch",
+        GitAction::Pull(_) => "pull",
+        GitAction::Push(_) => "push",
     };
     let summary = Summary::default()
         .text("action", action)
@@ -86,6 +111,14 @@ fn summary(asked: &GitCall) -> Summary {
         GitAction::Branch(GitBranchRequest::Delete(name)) => summary.text("name", name).flag("delete", true),
         GitAction::Checkout(checkout) => {
             summary.text("ref", &checkout.reference).flag("create", checkout.create)
+        }
+        GitAction::Clone(clone) => {
+            summary.text("repository_url", &clone.url).maybe("branch", clone.reference.as_deref())
+        }
+        GitAction::Fetch(fetch) => summary.maybe("branch", fetch.branch.as_deref()),
+        GitAction::Pull(pull) => summary.maybe("branch", pull.branch.as_deref()),
+        GitAction::Push(push) => {
+            summary.maybe("branch", push.branch.as_deref()).flag("force_with_lease", push.force_with_lease)
         }
     }
 }

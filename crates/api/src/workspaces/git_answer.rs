@@ -21,6 +21,14 @@ pub(crate) enum GitAnswer {
     Branch(GitBranches),
     /// Of `checkout`.
     Checkout(GitCheckedOut),
+    /// Of `clone`.
+    Clone(GitCloned),
+    /// Of `fetch`.
+    Fetch(GitFetched),
+    /// Of `pull`.
+    Pull(GitPulled),
+    /// Of `push`.
+    Push(GitPushed),
 }
 
 /// What differs.
@@ -158,6 +166,79 @@ pub(crate) struct GitCheckedOut {
     commit: Option<String>,
 }
 
+/// A clone that was made.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct GitCloned {
+    /// The commit that is checked out; null in an empty repository.
+    #[schema(required = true)]
+    commit: Option<String>,
+    /// The branch; not there on a detached HEAD.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branch: Option<String>,
+    /// Where it is.
+    path: String,
+}
+
+/// What was fetched.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct GitFetched {
+    /// What the remote's branch was known to be: the named one, or the one that is followed.
+    #[schema(required = true)]
+    from: Option<String>,
+    /// What it is.
+    #[schema(required = true)]
+    to: Option<String>,
+    /// Whether nothing was lost on the way from one to the other.
+    fast_forward: bool,
+    /// Every branch of the remote that changed.
+    updated: Vec<GitRefUpdate>,
+    /// Whether the list was cut.
+    truncated: bool,
+}
+
+/// A branch that was moved.
+#[derive(Serialize, ToSchema)]
+struct GitRefUpdate {
+    /// Its whole name.
+    #[serde(rename = "ref")]
+    reference: String,
+    /// What it was; null where it is new.
+    #[schema(required = true)]
+    from: Option<String>,
+    /// What it is; null where it is gone.
+    #[schema(required = true)]
+    to: Option<String>,
+}
+
+/// What was pulled.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct GitPulled {
+    /// What was checked out; null before the first commit.
+    #[schema(required = true)]
+    from: Option<String>,
+    /// What is now.
+    #[schema(required = true)]
+    to: Option<String>,
+    /// Whether there was nothing to merge.
+    fast_forward: bool,
+}
+
+/// What was pushed, or why not.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct GitPushed {
+    /// What the remote took; empty where it had it already.
+    pushed: Vec<GitRefUpdate>,
+    /// Why the remote did not take it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rejected_reason: Option<String>,
+}
+
+impl From<agent::GitRefUpdate> for GitRefUpdate {
+    fn from(update: agent::GitRefUpdate) -> Self {
+        Self { reference: update.reference, from: update.from, to: update.to }
+    }
+}
+
 impl From<agent::GitAnswer> for GitAnswer {
     fn from(answer: agent::GitAnswer) -> Self {
         match answer {
@@ -184,6 +265,24 @@ impl From<agent::GitAnswer> for GitAnswer {
             agent::GitAnswer::Checkout(now) => {
                 Self::Checkout(GitCheckedOut { branch: now.branch, commit: now.commit })
             }
+            agent::GitAnswer::Clone(made) => {
+                Self::Clone(GitCloned { commit: made.commit, branch: made.branch, path: made.path })
+            }
+            agent::GitAnswer::Fetch(fetched) => Self::Fetch(GitFetched {
+                from: fetched.from,
+                to: fetched.to,
+                fast_forward: fetched.fast_forward,
+                updated: fetched.updated.into_iter().map(GitRefUpdate::from).collect(),
+                truncated: fetched.truncated,
+            }),
+            agent::GitAnswer::Pull(pulled) => {
+                let (from, to, fast_forward) = (pulled.from, pulled.to, pulled.fast_forward);
+                Self::Pull(GitPulled { from, to, fast_forward })
+            }
+            agent::GitAnswer::Push(pushed) => Self::Push(GitPushed {
+                pushed: pushed.pushed.into_iter().map(GitRefUpdate::from).collect(),
+                rejected_reason: pushed.rejected_reason,
+            }),
         }
     }
 }

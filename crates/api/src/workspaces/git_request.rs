@@ -1,13 +1,13 @@
 //! What the git tool is asked for: one body for every action, and which fields belong to which.
 
 use emergent_agent_client::{
-    GitAction, GitBranchRequest, GitCheckoutRequest, GitCommitRequest, GitCommitScope, GitDiffRequest,
-    GitLogRequest,
+    GitAction, GitBranchRequest, GitCheckoutRequest, GitCloneRequest, GitCommitRequest, GitCommitScope,
+    GitDiffRequest, GitFetchRequest, GitLogRequest, GitPullRequest, GitPushRequest,
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::text;
+use super::{repositories, text};
 use crate::errors::ApiError;
 use crate::extract::Strings;
 
@@ -27,10 +27,11 @@ const MAX_REF_BYTES: usize = 1024;
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GitRequest {
-    /// What to do: `status`, `diff`, `log`, `commit`, `branch` or `checkout`.
+    /// What to do: `status`, `diff`, `log`, `commit`, `branch`, `checkout`, `clone`, `fetch`, `pull` or `push`.
     #[schema(value_type = String, required = true, example = "status")]
     action: Option<String>,
-    /// A folder in the repository; `/workspace` where not said.
+    /// A folder in the repository; `/workspace` where not said. clone: where to; the repository's name where
+    /// not said.
     path: Option<String>,
     /// The account to run it as; root where not said.
     user: Option<String>,
@@ -44,8 +45,8 @@ pub(crate) struct GitRequest {
     /// log: how many commits; 20 where not said.
     #[schema(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
-    /// log: where to begin. checkout: a branch, a remote branch, a tag or a commit. Also called
-    /// `branch`.
+    /// log: where to begin. checkout, clone: a branch, a tag or a commit. fetch, pull, push: a branch. Also
+    /// called `branch`.
     #[serde(rename = "ref", alias = "branch")]
     reference: Option<String>,
     /// commit: the message.
@@ -61,14 +62,14 @@ pub(crate) struct GitRequest {
     name: Option<String>,
     /// branch: delete it.
     delete: Option<bool>,
+    /// clone: which. One of the workspace's, or one that the caller may add.
+    repository_url: Option<String>,
+    /// clone, fetch: how many commits of the history; 0 is all. 1 where a clone does not say.
+    depth: Option<u32>,
+    /// push: also where the remote's history is lost, as long as it is as it was last seen.
+    force_with_lease: Option<bool>,
     // What the actions take that this version does not have, so that these are refused for
     // what they are.
-    #[schema(ignore)]
-    repository_url: Option<serde::de::IgnoredAny>,
-    #[schema(ignore)]
-    depth: Option<serde::de::IgnoredAny>,
-    #[schema(ignore)]
-    force_with_lease: Option<serde::de::IgnoredAny>,
     #[schema(ignore)]
     title: Option<serde::de::IgnoredAny>,
     #[schema(ignore)]
@@ -97,17 +98,20 @@ impl GitRequest {
             "commit" => &["message", "files", "all"],
             "branch" => &["name", "delete"],
             "checkout" => &["ref", "create"],
-            "clone" | "push" | "pull" | "fetch" | "pull_request" => {
-                return Err(ApiError::not_supported(
-                    "action",
-                    format!("{action} needs another repository; only local actions are there"),
-                ));
+            "clone" => &["repository_url", "ref", "depth"],
+            "fetch" => &["ref", "depth"],
+            "pull" => &["ref"],
+            "push" => &["ref", "force_with_lease"],
+            "pull_request" => {
+                return Err(ApiError::not_supported("action", format!("{action} is not there yet")));
             }
             _ => {
                 let shown: String = action.chars().take(64).collect();
                 return Err(ApiError::invalid(
                     "action",
-                    format!("{shown:?} is none of status, diff, log, commit, branch, checkout"),
+                    format!(
+                        "{shown:?} is none of status, diff, log, commit, branch, checkout, clone, fetch, pull, push"
+                    ),
                 ));
             }
         };
@@ -123,6 +127,10 @@ impl GitRequest {
                 "commit" => self.commit()?,
                 "branch" => self.branch()?,
                 "checkout" => self.checkout()?,
+                "clone" => self.clone()?,
+                "fetch" => self.fetch()?,
+                "pull" => self.pull()?,
+                "push" => self.push()?,
                 _ => GitAction::Status,
             },
         })
@@ -187,7 +195,7 @@ impl GitRequest {
             (Some(_), true) => return Err(ApiError::invalid("all", "either this or files, not both")),
             (_, false) => return Err(ApiError::invalid("files", "name some, or say all: true")),
         };
-        Ok(GitAction::Commit(GitCommitRequest { message, what }))
+        Ok(GitAction::Commit(GitCommitRequest { message, what, author: None }))
     }
 
     fn branch(self) -> Result<GitAction, ApiError> {
@@ -204,10 +212,41 @@ impl GitRequest {
         let name = reference("ref", text::required("ref", self.reference)?)?;
         Ok(GitAction::Checkout(GitCheckoutRequest { reference: name, create: self.create.unwrap_or(false) }))
     }
+
+    fn clone(self) -> Result<GitAction, ApiError> {
+        let url = text::required("repository_url", self.repository_url)?;
+        let url = repositories::url("repository_url", &url)?;
+        Ok(GitAction::Clone(GitCloneRequest {
+            url: url.to_string(),
+            reference: remote_reference(self.reference)?,
+            depth: repositories::depth("depth", self.depth)?,
+            clean: false,
+            author: None,
+        }))
+    }
+
+    fn fetch(self) -> Result<GitAction, ApiError> {
+        let depth = self.depth.map(|depth| repositories::depth("depth", Some(depth))).transpose()?;
+        Ok(GitAction::Fetch(GitFetchRequest { branch: remote_reference(self.reference)?, depth }))
+    }
+
+    fn pull(self) -> Result<GitAction, ApiError> {
+        Ok(GitAction::Pull(GitPullRequest { branch: remote_reference(self.reference)?, author: None }))
+    }
+
+    fn push(self) -> Result<GitAction, ApiError> {
+        let force_with_lease = self.force_with_lease.unwrap_or(false);
+        Ok(GitAction::Push(GitPushRequest { branch: remote_reference(self.reference)?, force_with_lease }))
+    }
 }
 
 fn reference(field: &'static str, name: String) -> Result<String, ApiError> {
     text::checked(field, name, MAX_REF_BYTES)
+}
+
+/// What another side is asked for is spelled as git spells it.
+fn remote_reference(name: Option<String>) -> Result<Option<String>, ApiError> {
+    name.map(|name| repositories::reference("branch", name)).transpose()
 }
 
 fn paths(field: &'static str, paths: Vec<String>) -> Result<Vec<String>, ApiError> {
@@ -266,6 +305,34 @@ mod tests {
     }
 
     #[test]
+    fn each_remote_action_with_its_fields() {
+        let clone = json!({"action": "clone", "repository_url": "https://github.com/a/b", "branch": "v1", "depth": 0});
+        let GitAction::Clone(clone) = action(&clone) else { panic!("not a clone") };
+        assert_eq!(
+            (clone.url.as_str(), clone.reference.as_deref(), clone.depth),
+            ("https://github.com/a/b", Some("v1"), 0)
+        );
+        assert_eq!(action(&json!({"action": "fetch"})), GitAction::Fetch(GitFetchRequest::default()));
+        assert_eq!(
+            action(&json!({"action": "push", "branch": "x", "force_with_lease": true})),
+            GitAction::Push(GitPushRequest { branch: Some("x".to_owned()), force_with_lease: true })
+        );
+        for (body, field) in [
+            (json!({"action": "clone"}), "repository_url"),
+            (json!({"action": "clone", "repository_url": "ext::sh -c x"}), "repository_url"),
+            (
+                json!({"action": "clone", "repository_url": "https://a/b", "branch": "--upload-pack=x"}),
+                "branch",
+            ),
+            (json!({"action": "push", "branch": "a b"}), "branch"),
+            (json!({"action": "pull", "depth": 1}), "depth"),
+            (json!({"action": "fetch", "force_with_lease": true}), "force_with_lease"),
+        ] {
+            assert_eq!(parse(&body).unwrap_err().field(), Some(field), "{body}");
+        }
+    }
+
+    #[test]
     fn what_is_refused() {
         for (body, field) in [
             (json!({}), "action"),
@@ -292,10 +359,8 @@ mod tests {
     }
 
     #[test]
-    fn actions_that_need_another_repository_are_not_supported() {
-        for name in ["clone", "push", "pull", "fetch", "pull_request"] {
-            let error = parse(&json!({"action": name, "repository_url": "x", "branch": "b"})).unwrap_err();
-            assert_eq!((error.code(), error.field()), (ErrorCode::NotSupported, Some("action")), "{name}");
-        }
+    fn what_is_not_there_yet_is_not_supported() {
+        let error = parse(&json!({"action": "pull_request", "title": "x"})).unwrap_err();
+        assert_eq!((error.code(), error.field()), (ErrorCode::NotSupported, Some("action")));
     }
 }

@@ -1,6 +1,6 @@
 //! A workspace, as clients see it.
 
-use emergent_store::{AttemptOutcome, AttemptRecord, WorkspaceRow};
+use emergent_store::{AttemptOutcome, AttemptRecord, Repository, RepositoryState, WorkspaceRow};
 use emergent_types::{
     ContainerType, DeploymentMode, DiskEnforcement, IsolationLevel, Lifecycle, NetworkMode, Persistence,
     ProviderKind, ResourceLimits, WorkspaceId, WorkspaceStatus,
@@ -38,8 +38,10 @@ pub(crate) struct Workspace {
     /// The branch that is checked out.
     #[schema(required = true)]
     branch: Option<String>,
-    /// How the checkout goes.
+    /// How the checkout goes, of all repositories together.
     checkout: Checkout,
+    /// The repositories that it may fetch from and push to.
+    repositories: Vec<RepositoryView>,
     /// The image it was asked to start from.
     #[schema(required = true)]
     base_image: Option<String>,
@@ -108,6 +110,79 @@ struct Checkout {
 enum CheckoutStatus {
     /// There is nothing to check out.
     None,
+    /// It is under way.
+    Running,
+    /// The code is there.
+    Done,
+    /// The code is not there, or not all of it.
+    Failed,
+}
+
+/// A repository of a workspace.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Repository)]
+struct RepositoryView {
+    /// Where it comes from.
+    url: String,
+    /// The branch, tag or commit that was asked for.
+    #[schema(required = true)]
+    branch: Option<String>,
+    /// Where it lies.
+    #[schema(example = "/workspace")]
+    path: String,
+    /// How many commits of its history were asked for; 0 is all.
+    depth: u32,
+    /// How far its checkout is.
+    status: CheckoutStatus,
+    /// The commit that was checked out.
+    #[schema(required = true)]
+    commit: Option<String>,
+    /// Why it failed.
+    #[schema(required = true)]
+    reason: Option<String>,
+    /// What helps.
+    #[schema(required = true)]
+    hint: Option<String>,
+}
+
+impl From<Repository> for RepositoryView {
+    fn from(repository: Repository) -> Self {
+        let (status, commit, reason, hint) = match repository.state {
+            RepositoryState::Pending => (CheckoutStatus::Running, None, None, None),
+            RepositoryState::Done { commit } => (CheckoutStatus::Done, commit, None, None),
+            RepositoryState::Failed { reason, hint } => (CheckoutStatus::Failed, None, Some(reason), hint),
+        };
+        let path = match repository.path.as_str() {
+            "" => "/workspace".to_owned(),
+            path => format!("/workspace/{path}"),
+        };
+        let (url, branch, depth) = (repository.url, repository.branch, repository.depth);
+        Self { url, branch, path, depth, status, commit, reason, hint }
+    }
+}
+
+impl Checkout {
+    /// Of all of them: what is worst counts, and the commit is the first one's.
+    fn of(repositories: &[Repository]) -> Self {
+        let first = |wanted: fn(&RepositoryState) -> bool| {
+            repositories.iter().map(|repository| &repository.state).find(|state| wanted(state))
+        };
+        let pending = first(|state| matches!(state, RepositoryState::Pending));
+        let failed = first(|state| matches!(state, RepositoryState::Failed { .. }));
+        let (status, reason, hint) = match (repositories.is_empty(), pending, failed) {
+            (true, ..) => (CheckoutStatus::None, None, None),
+            (_, Some(_), _) => (CheckoutStatus::Running, None, None),
+            (_, _, Some(RepositoryState::Failed { reason, hint })) => {
+                (CheckoutStatus::Failed, Some(reason.clone()), hint.clone())
+            }
+            _ => (CheckoutStatus::Done, None, None),
+        };
+        let commit = match repositories.first().map(|repository| &repository.state) {
+            Some(RepositoryState::Done { commit }) => commit.clone(),
+            _ => None,
+        };
+        Self { status, progress: None, commit, reason, hint }
+    }
 }
 
 /// A provider that was asked for a sandbox.
@@ -150,7 +225,11 @@ struct Failure {
 impl Workspace {
     /// The same, with how far its sandbox is.
     pub(super) fn making(self, progress: Option<String>) -> Self {
-        Self { progress, ..self }
+        let mut checkout = self.checkout;
+        if matches!(checkout.status, CheckoutStatus::Running) {
+            checkout.progress = progress.clone();
+        }
+        Self { progress, checkout, ..self }
     }
 }
 
@@ -167,13 +246,8 @@ impl From<WorkspaceRow> for Workspace {
             lifecycle: row.lifecycle,
             repository_url: row.repository_url,
             branch: row.branch,
-            checkout: Checkout {
-                status: CheckoutStatus::None,
-                progress: None,
-                commit: None,
-                reason: None,
-                hint: None,
-            },
+            checkout: Checkout::of(&row.repositories),
+            repositories: row.repositories.into_iter().map(RepositoryView::from).collect(),
             base_image: row.base_image,
             resource_limits: row.resource_limits,
             disk_enforcement: row.disk_enforcement,

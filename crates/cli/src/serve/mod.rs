@@ -88,8 +88,18 @@ async fn serve(settings: Settings, environment: &Environment) -> Result<()> {
     .await?;
     let address = api.local_addr();
 
+    let checkout = emergent_checkout::Service::start(
+        emergent_checkout::Options {
+            hosts: settings.git_hosts.clone(),
+            limits: emergent_checkout::Limits::default(),
+        },
+        Arc::clone(&store),
+    );
     let workspaces = match settings.workspaces_enabled {
-        true => Some(start_workspaces(&settings, environment, &folder, Arc::clone(&store)).await?),
+        true => {
+            let parts = (Arc::clone(&store), &checkout);
+            Some(start_workspaces(&settings, environment, &folder, parts).await?)
+        }
         false => {
             tracing::warn!("workspaces are switched off; what exists is left as it is");
             None
@@ -106,7 +116,8 @@ async fn serve(settings: Settings, environment: &Environment) -> Result<()> {
     private_file::replace(&listen_file, &format!("http://{}", reachable(address)))?;
     announce(address)?;
     tracing::info!(%address, data_dir = %folder.display(), "listening on http://{address}");
-    api.run(Arc::clone(&store), handle, mcp_handle, signals.wait(), SHUTDOWN_GRACE).await;
+    let checkout = handle.is_some().then(|| checkout.handle());
+    api.run(Arc::clone(&store), handle, mcp_handle, checkout, signals.wait(), SHUTDOWN_GRACE).await;
 
     tracing::info!("shutting down; workspaces stay up");
     if let Some(mcp_servers) = mcp_servers {
@@ -149,7 +160,7 @@ async fn start_workspaces(
     settings: &Settings,
     environment: &Environment,
     folder: &Path,
-    store: Arc<dyn Store>,
+    (store, checkout): (Arc<dyn Store>, &emergent_checkout::Service),
 ) -> Result<emergent_workspaces::Service> {
     kvm::look();
     let providers = providers::all(folder, store.installation().id, settings, environment);
@@ -174,7 +185,8 @@ async fn start_workspaces(
         alert_percent: settings.alert_percent,
         failpoints: failpoints()?,
         host: host_capacity::of_this_host(folder),
-        services: HostServices::new(vec![Arc::new(emergent_api::WorkspaceInfo)]),
+        services: HostServices::new(vec![Arc::new(emergent_api::WorkspaceInfo), checkout.broker()]),
+        checkout: Some(checkout.checkout()),
         ..emergent_workspaces::Options::default()
     };
     emergent_workspaces::Service::start(options, store, orchestrator)

@@ -83,6 +83,12 @@ pub(crate) const DEPLOYMENT_MODE: &str = "DEPLOYMENT_MODE";
 /// 32 bytes as base64, with which every secret in the database is encrypted. Default: a
 /// generated key in `secret.key` in the data folder.
 pub(crate) const GITHUB_APP_ENCRYPTION_KEY: &str = "GITHUB_APP_ENCRYPTION_KEY";
+/// Where people look at GitHub, and git finds its repositories; another one for GitHub Enterprise Server. Default
+/// https://github.com.
+pub(crate) const GITHUB_WEB_URL: &str = "GITHUB_WEB_URL";
+/// Git hosts beside GitHub that repositories may be at, as `scheme://host:port`, separated by commas. One of these
+/// may be at a private address, and plain http. Default: none.
+pub(crate) const CHECKOUT_ALLOWED_HOSTS: &str = "CHECKOUT_ALLOWED_HOSTS";
 /// The database: `postgres://…`, or an SQLite file. Default: `emergent.db` in the data folder.
 /// May hold a password, so it is never shown.
 pub(crate) const DATABASE_URL: &str = "DATABASE_URL";
@@ -94,7 +100,7 @@ pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 /// A person's own folder.
 pub(crate) const HOME: &str = "HOME";
 
-const KNOWN: [&str; 37] = [
+const KNOWN: [&str; 39] = [
     EMERGENT_CONFIG,
     EMERGENT_DATA_DIR,
     EMERGENT_LISTEN,
@@ -128,6 +134,8 @@ const KNOWN: [&str; 37] = [
     MCP_KEEP_RUNNING,
     DEPLOYMENT_MODE,
     GITHUB_APP_ENCRYPTION_KEY,
+    GITHUB_WEB_URL,
+    CHECKOUT_ALLOWED_HOSTS,
     DATABASE_URL,
     DOCKER_HOST,
     XDG_STATE_HOME,

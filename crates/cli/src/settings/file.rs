@@ -35,6 +35,10 @@
 //! [mcp]
 //! keep_running = false
 //!
+//! [checkout]
+//! github_web_url = "https://github.com"
+//! allowed_hosts = ["https://git.example"]
+//!
 //! [[workspaces.pools]]
 //! name = "small"
 //! size = 4
@@ -81,6 +85,15 @@ struct File {
     workspaces: Workspaces,
     #[serde(default)]
     mcp: Mcp,
+    #[serde(default)]
+    checkout: Checkout,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Checkout {
+    github_web_url: Option<String>,
+    allowed_hosts: Option<Vec<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -143,6 +156,13 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Layer, SettingsError> {
     let providers = file.workspaces.providers.map(|names| {
         layer::providers(&format!("{origin}: workspaces.providers"), names.iter().map(String::as_str))
     });
+    let (github, hosts_of_git) = (file.checkout.github_web_url, file.checkout.allowed_hosts);
+    let github = github.map(|text| {
+        text.parse().map_err(|error| SettingsError::new(format!("{origin}: checkout.github_web_url"), error))
+    });
+    let hosts_of_git = hosts_of_git.map(|texts| {
+        layer::origins(&format!("{origin}: checkout.allowed_hosts"), texts.iter().map(String::as_str))
+    });
     let pools = file.workspaces.pools.map(|tables| pools::checked(&origin, tables));
     Ok(Layer {
         listen: file.listen,
@@ -175,6 +195,8 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Layer, SettingsError> {
         pools: pools.transpose()?,
         max_snapshots: file.workspaces.max_snapshots,
         alert_percent: file.workspaces.alert_percent,
+        github_web_url: github.transpose()?,
+        checkout_allowed_hosts: hosts_of_git.transpose()?,
         database_url: file.database_url.map(DatabaseUrl::from),
     })
 }

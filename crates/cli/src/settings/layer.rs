@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use emergent_api::AllowedHost;
+use emergent_checkout::Origin;
 use emergent_provider_local::Cidr;
 use emergent_types::{
     ByteSize, Cpu, DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice, ProviderKind,
@@ -62,6 +63,8 @@ layer! {
     pools: Vec<Pool>,
     max_snapshots: u32,
     alert_percent: u8,
+    github_web_url: Origin,
+    checkout_allowed_hosts: Vec<Origin>,
     database_url: DatabaseUrl,
 }
 
@@ -111,6 +114,11 @@ impl Layer {
             pools: None,
             max_snapshots: environment.value(environment::WORKSPACE_MAX_SNAPSHOTS)?,
             alert_percent: environment.value(environment::WORKSPACE_ALERT_PERCENT)?,
+            github_web_url: environment.value(environment::GITHUB_WEB_URL)?,
+            checkout_allowed_hosts: environment
+                .text(environment::CHECKOUT_ALLOWED_HOSTS)
+                .map(|text| origins(environment::CHECKOUT_ALLOWED_HOSTS, text.split(',')))
+                .transpose()?,
             database_url: environment
                 .text(environment::DATABASE_URL)
                 .map(|url| DatabaseUrl::from(url.to_owned())),
@@ -127,6 +135,18 @@ pub(super) fn hosts<'a>(
         .map(str::trim)
         .filter(|name| !name.is_empty())
         .map(|name| name.parse().map_err(|error| SettingsError::new(origin, error)))
+        .collect()
+}
+
+/// Git hosts, each of which must make sense.
+pub(super) fn origins<'a>(
+    origin: &str,
+    texts: impl Iterator<Item = &'a str>,
+) -> Result<Vec<Origin>, SettingsError> {
+    texts
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .map(|text| text.parse().map_err(|error| SettingsError::new(origin, format!("{text:?}: {error}"))))
         .collect()
 }
 

@@ -25,6 +25,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use emergent_api::AllowedHost;
+use emergent_checkout::Hosts;
 use emergent_provider_local::Cidr;
 use emergent_types::{DeploymentMode, IsolationLevel, NetworkMode, ProviderChoice, ResourceLimits};
 
@@ -119,6 +120,8 @@ pub(crate) struct Settings {
     pub(crate) max_snapshots: u32,
     /// From how much on there is an alert.
     pub(crate) alert_percent: u8,
+    /// Which git hosts may be spoken to.
+    pub(crate) git_hosts: Hosts,
     /// `None` is SQLite in the data folder.
     pub(crate) database_url: Option<DatabaseUrl>,
 }
@@ -245,6 +248,7 @@ impl Settings {
             pools,
             max_snapshots: layer.max_snapshots.unwrap_or(100),
             alert_percent,
+            git_hosts: Hosts::new(layer.github_web_url, layer.checkout_allowed_hosts.unwrap_or_default()),
             database_url: layer.database_url,
         })
     }

@@ -18,6 +18,15 @@ use crate::progress::Progress;
 
 #[derive(Debug, Args)]
 pub(crate) struct Create {
+    /// A repository to check out in /workspace
+    #[arg(long, value_name = "URL")]
+    repository: Option<String>,
+    /// Its branch, tag or commit
+    #[arg(long, requires = "repository")]
+    branch: Option<String>,
+    /// How many commits of its history; 0 is all [default: 1]
+    #[arg(long, requires = "repository", value_name = "COMMITS")]
+    depth: Option<u32>,
     /// The provider to use and no other, or auto
     #[arg(long, value_parser = one_of::<ProviderChoice>(providers()))]
     provider: Option<ProviderChoice>,
@@ -83,6 +92,9 @@ impl Create {
     fn into_request(self) -> CreateWorkspace {
         let limits = RequestedLimits { cpu: self.cpu, memory: self.memory, disk: self.disk };
         CreateWorkspace {
+            repository_url: self.repository,
+            branch: self.branch,
+            depth: self.depth,
             provider: self.provider,
             deployment_mode: self.deployment_mode,
             resource_limits: (limits != RequestedLimits::default()).then_some(limits),

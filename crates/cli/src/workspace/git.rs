@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use emergent_client::{
-    Client, GitBranches, GitChange, GitCheckedOut, GitCommit, GitCommitRequest, GitDiffRequest,
-    GitLogRequest, GitPlace, GitStatus,
+    Client, GitBranches, GitBrought, GitChange, GitCheckedOut, GitCloneRequest, GitCommit, GitCommitRequest,
+    GitDiffRequest, GitLogRequest, GitPlace, GitPushed, GitRefUpdate, GitStatus,
 };
 use emergent_types::WorkspaceId;
 
@@ -71,6 +71,39 @@ enum Action {
         #[arg(short, long, requires = "name")]
         delete: bool,
     },
+    /// Clone a repository, to --path or a folder of its name
+    Clone {
+        /// Which
+        #[arg(value_name = "URL")]
+        repository_url: String,
+        /// Its branch, tag or commit
+        #[arg(long)]
+        branch: Option<String>,
+        /// How many commits of its history; 0 is all [default: 1]
+        #[arg(long, value_name = "COMMITS")]
+        depth: Option<u32>,
+    },
+    /// Bring what the remote has
+    Fetch {
+        /// One branch; all where not said
+        branch: Option<String>,
+        /// How many commits of the history; 0 is all
+        #[arg(long, value_name = "COMMITS")]
+        depth: Option<u32>,
+    },
+    /// Bring what the remote has, and move the branch that is checked out
+    Pull {
+        /// The remote's branch; the one that is followed where not said
+        branch: Option<String>,
+    },
+    /// Give a branch to the remote
+    Push {
+        /// Which; the one that is checked out where not said
+        branch: Option<String>,
+        /// Also where the remote's history is lost, as long as it is as it was last seen
+        #[arg(long)]
+        force_with_lease: bool,
+    },
     /// Switch to a branch, tag or commit
     Checkout {
         /// Which
@@ -126,6 +159,25 @@ impl Git {
                     output.hint("there are more branches than are shown");
                 }
             }
+            Action::Clone { repository_url, branch, depth } => {
+                let request = GitCloneRequest { repository_url, branch, depth };
+                let cloned = client.git_clone(id, place, &request).await?;
+                output.result(&cloned, |cloned| shown(&cloned.path).to_string());
+            }
+            Action::Fetch { branch, depth } => {
+                let brought = client.git_fetch(id, place, branch.as_deref(), depth).await?;
+                output.result(&brought, moved);
+            }
+            Action::Pull { branch } => {
+                output.result(&client.git_pull(id, place, branch.as_deref()).await?, moved);
+            }
+            Action::Push { branch, force_with_lease } => {
+                let pushed = client.git_push(id, place, branch.as_deref(), force_with_lease).await?;
+                output.result(&pushed, what_was_pushed);
+                if pushed.rejected_reason.is_some() {
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
             Action::Checkout { reference, create } => {
                 output.result(&client.git_checkout(id, place, &reference, create).await?, checked_out);
             }
@@ -163,6 +215,27 @@ fn commit(commit: &GitCommit) -> String {
 fn branches(list: &GitBranches) -> Vec<String> {
     let mark = |name: &String| if list.current.as_ref() == Some(name) { "*" } else { " " };
     list.branches.iter().map(|name| format!("{} {}", mark(name), shown(name))).collect()
+}
+
+fn moved(brought: &GitBrought) -> String {
+    match (brought.from.as_deref(), brought.to.as_deref()) {
+        (from, to) if from == to => "nothing new".to_owned(),
+        (from, to) => format!("{} -> {}", from.unwrap_or("nothing"), to.unwrap_or("nothing")),
+    }
+}
+
+fn what_was_pushed(pushed: &GitPushed) -> String {
+    if let Some(reason) = &pushed.rejected_reason {
+        return format!("rejected: {}", shown(reason));
+    }
+    let line = |update: &GitRefUpdate| {
+        let from = update.from.as_deref().unwrap_or("new");
+        format!("{} {from} -> {}", shown(&update.reference), update.to.as_deref().unwrap_or("nothing"))
+    };
+    match pushed.pushed.is_empty() {
+        true => "the remote has it already".to_owned(),
+        false => pushed.pushed.iter().map(line).collect::<Vec<_>>().join("\n"),
+    }
 }
 
 fn checked_out(now: &GitCheckedOut) -> String {

@@ -45,6 +45,12 @@ pub(super) fn details(workspace: &Workspace) -> String {
         ("last used", minute(workspace.last_used_at)),
         ("expires", workspace.expires_at.map_or_else(|| "never".to_owned(), minute)),
     ];
+    if let Some(url) = &workspace.repository_url {
+        let checkout = &workspace.checkout;
+        let more = checkout.reason.as_deref().or(checkout.commit.as_deref()).unwrap_or_default();
+        rows.push(("repository", format!("{url}: {} {more}", checkout.status)));
+        rows.extend(checkout.hint.iter().map(|hint| ("hint", hint.clone())));
+    }
     if let Some(error) = &workspace.error {
         rows.push(("error", format!("{} ({})", error.message, error.code)));
     }

@@ -34,7 +34,7 @@ async fn status(sandbox: &TestSandbox) -> GitStatus {
 }
 
 async fn commit(sandbox: &TestSandbox, message: &str, what: GitCommitScope) -> GitCommitted {
-    let action = GitAction::Commit(GitCommitRequest { message: message.to_owned(), what });
+    let action = GitAction::Commit(GitCommitRequest { message: message.to_owned(), what, author: None });
     let GitAnswer::Commit(committed) = git(sandbox, action).await else { panic!("another answer") };
     committed
 }
@@ -81,7 +81,7 @@ pub async fn what_is_named_is_committed(subject: &Subject) {
 
     let all = commit(&sandbox, "second", GitCommitScope::All).await;
     assert_eq!(all.files_changed, 2);
-    let nothing = GitCommitRequest { message: "third".to_owned(), what: GitCommitScope::All };
+    let nothing = GitCommitRequest { message: "third".to_owned(), what: GitCommitScope::All, author: None };
     assert_eq!(refused(&sandbox, GitAction::Commit(nothing)).await.0, "nothing_to_commit");
     let GitAnswer::Log(GitLog { commits, truncated }) =
         git(&sandbox, GitAction::Log(GitLogRequest::default())).await

@@ -137,7 +137,8 @@ pub async fn a_full_disk_is_no_space_for_git_and_edit_too(subject: &Subject) {
         Err(AgentError::Failed { code, .. }) => code.as_str(),
         other => panic!("{action:?}: {other:?}"),
     };
-    let commit = |what| GitAction::Commit(GitCommitRequest { message: "third".to_owned(), what });
+    let commit =
+        |what| GitAction::Commit(GitCommitRequest { message: "third".to_owned(), what, author: None });
     let before =
         sandbox.sh("git rev-parse HEAD main; cat file; git status --porcelain | grep -v filler").await;
     let named = GitCommitScope::Files(vec!["file".to_owned(), "new".to_owned()]);

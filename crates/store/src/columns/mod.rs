@@ -7,6 +7,7 @@
 
 pub(crate) mod attachments;
 pub(crate) mod audit;
+pub(crate) mod git_credentials;
 pub(crate) mod installation;
 pub(crate) mod keys;
 pub(crate) mod mcp_servers;

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::error::Cause;
-use crate::{Environment, Place, StoreError, Vault};
+use crate::{Environment, Place, SecretText, StoreError, Vault};
 
 /// What a database's row can be asked for. NULL is `None`.
 pub(crate) trait Columns {
@@ -137,6 +137,30 @@ impl<'a, Row: Columns> Record<'a, Row> {
         };
         let json = vault.open(place, sealed).map_err(|error| self.unreadable(column, error))?;
         Environment::from_json(&json).map_err(|error| self.unreadable(column, error))
+    }
+
+    /// A secret text that was sealed for this place; `None` where it is NULL.
+    pub(crate) fn sealed_text_optional(
+        &self,
+        column: &'static str,
+        place: Place<'_>,
+        vault: &Vault,
+    ) -> Result<Option<SecretText>, StoreError> {
+        let Some(sealed) = self.bytes_optional(column)? else { return Ok(None) };
+        let opened = vault.open(place, sealed).map_err(|error| self.unreadable(column, error))?;
+        let text = std::str::from_utf8(&opened).map_err(|error| self.unreadable(column, error))?;
+        Ok(Some(SecretText::from(text.to_owned())))
+    }
+
+    /// The same where it must be there.
+    pub(crate) fn sealed_text(
+        &self,
+        column: &'static str,
+        place: Place<'_>,
+        vault: &Vault,
+    ) -> Result<SecretText, StoreError> {
+        let text = self.sealed_text_optional(column, place, vault)?;
+        self.present(column, text)
     }
 
     /// The error for a column that makes no sense.

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use emergent_types::SnapshotId;
 
+use super::workspaces::some;
 use super::{Columns, Dialect, Record, Statement, Value, Writing};
 use crate::{
     Operation, Page, SnapshotCursor, SnapshotFilter, SnapshotPage, SnapshotRow, SnapshotStatus, StoreError,
@@ -24,6 +25,7 @@ pub(crate) fn insert(dialect: &'static Dialect, row: &SnapshotRow) -> Result<Sta
         ("base_image", writing.text_optional("base_image", row.base_image.as_deref())?),
         ("repository_url", writing.text_optional("repository_url", row.repository_url.as_deref())?),
         ("branch", writing.text_optional("branch", row.branch.as_deref())?),
+        ("repositories", writing.json_optional("repositories", &some(&row.repositories))?),
         ("owner_id", Value::Id(row.owner_id.map(|id| id.as_uuid()))),
         ("created_at", Value::instant(row.created_at)),
     ];
@@ -103,6 +105,7 @@ pub(crate) fn decode<Row: Columns>(dialect: &'static Dialect, row: &Row) -> Resu
         resource_limits: record.json("resource_limits")?,
         base_image: record.text_optional("base_image")?,
         repository_url: record.text_optional("repository_url")?,
+        repositories: record.json_optional("repositories")?.unwrap_or_default(),
         branch: record.text_optional("branch")?,
         owner_id: record.id_optional("owner_id")?,
         created_at: record.instant("created_at")?,

@@ -16,6 +16,7 @@ pub(crate) struct Dialect {
     pub(crate) attachments: &'static str,
     pub(crate) settings: &'static str,
     pub(crate) mcp_servers: &'static str,
+    pub(crate) git_credentials: &'static str,
     /// What makes JSON out of the text before it.
     pub(crate) json_cast: &'static str,
 }

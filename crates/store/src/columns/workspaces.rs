@@ -134,7 +134,13 @@ fn changing(row: &WorkspaceRow, writing: &Writing) -> Result<Vec<Column>, StoreE
         ("warnings", writing.json("warnings", &row.warnings)?),
         ("error", writing.json_optional("error", &row.error)?),
         ("resume_attempts", Value::integer(row.resume_attempts)),
+        ("repositories", writing.json_optional("repositories", &some(&row.repositories))?),
     ])
+}
+
+/// None at all are NULL, as in rows from before there were any.
+pub(super) fn some<T>(list: &[T]) -> Option<&[T]> {
+    (!list.is_empty()).then_some(list)
 }
 
 /// The meaning of a row that has every column.
@@ -181,5 +187,6 @@ pub(crate) fn decode<Row: Columns>(
         resume_attempts: record.number("resume_attempts")?,
         acknowledged: record.flag("acknowledged")?,
         warm_pool: record.text_optional("warm_pool")?,
+        repositories: record.json_optional("repositories")?.unwrap_or_default(),
     })
 }

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::Value;
-use crate::{Environment, Operation, Place, StoreError, Vault, clock};
+use crate::{Environment, Operation, Place, SecretText, StoreError, Vault, clock};
 
 /// PostgreSQL keeps no zero byte in text, so no database may.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +67,18 @@ impl Writing {
         let json = environment.to_json().map_err(|cause| self.unwritable(column, cause))?;
         let sealed = vault.seal(place, &json).map_err(|cause| self.unwritable(column, cause))?;
         Ok(Value::Bytes(Some(sealed)))
+    }
+
+    /// A secret text, sealed for this place.
+    pub(crate) fn sealed_text(
+        &self,
+        column: &'static str,
+        place: Place<'_>,
+        text: &SecretText,
+        vault: &Vault,
+    ) -> Result<Value, StoreError> {
+        let sealed = vault.seal(place, text.expose().as_bytes());
+        Ok(Value::Bytes(Some(sealed.map_err(|cause| self.unwritable(column, cause))?)))
     }
 
     fn unwritable(&self, column: &'static str, cause: impl Error + Send + Sync + 'static) -> StoreError {

@@ -18,6 +18,7 @@ mod attachments;
 mod audit;
 mod connection;
 mod failure;
+mod git_credentials;
 mod installation;
 mod keys;
 mod lock;

@@ -21,6 +21,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     attachments: "kb.workspace_attachments",
     settings: "core.settings",
     mcp_servers: "kb.mcp_servers",
+    git_credentials: "core.git_credentials",
     json_cast: "::jsonb",
 };
 

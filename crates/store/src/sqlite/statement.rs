@@ -22,6 +22,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     attachments: "kb_workspace_attachments",
     settings: "core_settings",
     mcp_servers: "kb_mcp_servers",
+    git_credentials: "core_git_credentials",
     json_cast: "",
 };
 

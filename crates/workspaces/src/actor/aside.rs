@@ -2,7 +2,8 @@
 
 use emergent_provider::ProviderError;
 use emergent_store::{
-    AttachError, IdempotencyKey, InsertSnapshotError, SnapshotRow, SnapshotStatus, WorkspaceRow,
+    AttachError, IdempotencyKey, InsertSnapshotError, Repository, SnapshotRow, SnapshotStatus, WorkspaceRow,
+    WorkspaceUpdate,
 };
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -21,6 +22,12 @@ pub(crate) enum Aside {
         key: Option<IdempotencyKey>,
         reply: oneshot::Sender<Result<SnapshotRow, SnapshotError>>,
     },
+    /// A repository belongs to it from now on, or does not any more.
+    Repository {
+        repository: Repository,
+        belongs: bool,
+        reply: oneshot::Sender<Result<WorkspaceRow, LifecycleError>>,
+    },
     /// A session comes.
     Attach { session: Uuid, reply: oneshot::Sender<Result<WorkspaceRow, LifecycleError>> },
     /// The session goes: a certain one, or whoever is there.
@@ -32,7 +39,9 @@ impl Aside {
     pub(super) fn refuse(self, error: LifecycleError) {
         match self {
             Self::Snapshot { reply, .. } => drop(reply.send(Err(SnapshotError::Workspace(error)))),
-            Self::Attach { reply, .. } | Self::Detach { reply, .. } => drop(reply.send(Err(error))),
+            Self::Repository { reply, .. } | Self::Attach { reply, .. } | Self::Detach { reply, .. } => {
+                drop(reply.send(Err(error)))
+            }
         }
     }
 }
@@ -46,6 +55,9 @@ impl Actor {
         match aside {
             Aside::Snapshot { row, keep, key, reply } => {
                 drop(reply.send(self.take_snapshot(*row, keep, key.as_ref()).await));
+            }
+            Aside::Repository { repository, belongs, reply } => {
+                drop(reply.send(self.change_repositories(repository, belongs).await));
             }
             Aside::Attach { session, reply } => drop(reply.send(self.attach(session).await)),
             Aside::Detach { session, reply } => drop(reply.send(self.detach(session).await)),
@@ -108,6 +120,20 @@ impl Actor {
 
     fn not_taken(&self, error: ProviderError) -> LifecycleError {
         LifecycleError::Provider { id: self.id, reason: error.to_string() }
+    }
+
+    /// In the place of what was there before.
+    async fn change_repositories(
+        &mut self,
+        repository: Repository,
+        belongs: bool,
+    ) -> Result<WorkspaceRow, LifecycleError> {
+        let mut repositories = self.row().repositories;
+        repositories.retain(|known| known.path != repository.path);
+        repositories.extend(belongs.then_some(repository));
+        let repositories = Some(repositories);
+        self.write(WorkspaceUpdate { repositories, ..WorkspaceUpdate::default() }).await?;
+        Ok(self.row())
     }
 
     async fn attach(&mut self, session: Uuid) -> Result<WorkspaceRow, LifecycleError> {

@@ -11,6 +11,8 @@
 //!      │
 //!  its agent learns the variables and the deadline ── does not answer ─► made anew, under the same row
 //!      │
+//!  its code is checked out, where it is to have some
+//!      │
 //!  ready
 //! ```
 
@@ -19,7 +21,8 @@ use std::time::{Duration, Instant};
 use emergent_agent_client::AgentClient;
 use emergent_orchestrator::Attempt;
 use emergent_store::{
-    AttemptOutcome, AttemptRecord, IdempotencyKey, InsertWorkspaceError, WorkspaceRow, WorkspaceUpdate,
+    AttemptOutcome, AttemptRecord, IdempotencyKey, InsertWorkspaceError, Repository, WorkspaceRow,
+    WorkspaceUpdate,
 };
 use emergent_types::WorkspaceStatus;
 use time::OffsetDateTime;
@@ -51,6 +54,8 @@ pub(crate) struct Claim {
 pub(crate) enum Claimed {
     /// It is a workspace, and ready.
     Ready(Box<WorkspaceRow>),
+    /// It is a workspace, was had in this time, and its code is being checked out.
+    CheckingOut(Duration),
     /// It is a workspace, and its sandbox is made anew, because of this.
     Anew(Miss),
     /// It is not to be had.
@@ -136,6 +141,10 @@ impl Actor {
         }
         tracing::info!(workspace = %self.id, provider = %row.provider, pool,
             "workspace {} is ready, out of pool {pool}", self.id);
+        if row.status == WorkspaceStatus::Creating {
+            let _ = reply.send(Claimed::CheckingOut(clock.clock.elapsed()));
+            return self.check_out(anew).await;
+        }
         let _ = reply.send(Claimed::Ready(Box::new(row)));
         Phase::Ready
     }
@@ -198,9 +207,11 @@ fn handed_over(
     });
     let mut warnings = wanted.warnings;
     warnings.extend(member.warnings);
+    let is_whole = !wanted.repositories.iter().any(Repository::is_pending);
     WorkspaceRow {
         id: member.id,
-        status: WorkspaceStatus::Ready,
+        // Whoever is promised code is promised nothing before it is there.
+        status: if is_whole { WorkspaceStatus::Ready } else { WorkspaceStatus::Creating },
         provider: member.provider,
         provider_workspace_id: member.provider_workspace_id,
         isolation: member.isolation,

@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use emergent_agent_client::AgentClient;
 use emergent_orchestrator::{Attempt, NoProvider, Placement, Refusal};
 use emergent_provider::{ImageDefaults, SandboxSpec};
-use emergent_store::{AttemptOutcome, AttemptRecord, WarningsUpdate, WorkspaceUpdate};
+use emergent_store::{AttemptOutcome, AttemptRecord, Repository, WarningsUpdate, WorkspaceUpdate};
 use emergent_types::{ContainerType, WorkspaceStatus};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -58,7 +57,14 @@ impl Actor {
         };
         match self.interruptible(Box::pin(greet), &mut Vec::new()).await {
             Err(interrupted) => self.cancelled(interrupted, reply),
-            Ok(Ok(_)) => self.created(client, reply).await,
+            Ok(Ok(_)) => {
+                self.presence.set_agent(Some(client));
+                self.context.reach(Place::CreateAgentGreeted).await;
+                // Kept until it is ready: whoever connects in between must not miss it.
+                self.offering =
+                    self.has_code_to_come().then(|| self.guest().offer(&self.context.options.services));
+                self.check_out(reply).await
+            }
             Ok(Err(error)) => {
                 let error = CreateError::AgentSilent { id: self.id, reason: error.to_string() };
                 self.give_up("agent_unreachable", error, reply).await
@@ -77,12 +83,16 @@ impl Actor {
         }
     }
 
-    async fn created(&mut self, client: AgentClient, reply: Option<CreateReply>) -> Phase {
-        self.presence.set_agent(Some(client));
+    /// Everything is there.
+    pub(super) async fn created(
+        &mut self,
+        repositories: Option<Vec<Repository>>,
+        reply: Option<CreateReply>,
+    ) -> Phase {
         self.presence.activity.note();
         // From here on the workspace is promised: it survives a crash.
-        self.context.reach(Place::CreateAgentGreeted).await;
-        let is_written = self.record(WorkspaceUpdate::to_status(WorkspaceStatus::Ready)).await;
+        let ready = WorkspaceUpdate { repositories, ..WorkspaceUpdate::to_status(WorkspaceStatus::Ready) };
+        let is_written = self.record(ready).await;
         if !is_written && let Some(reply) = reply {
             // A start would remove it, so nobody may be promised it.
             return self.give_up("not_recorded", CreateError::NotRecorded { id: self.id }, Some(reply)).await;
@@ -101,7 +111,7 @@ impl Actor {
         Phase::Ready
     }
 
-    fn cancelled(&self, interrupted: Interrupted, reply: Option<CreateReply>) -> Phase {
+    pub(super) fn cancelled(&self, interrupted: Interrupted, reply: Option<CreateReply>) -> Phase {
         if let Some(reply) = reply {
             let _ = reply.send(Err(CreateError::Destroyed { id: self.id }));
         }

@@ -11,6 +11,7 @@
 //! that is away comes back; a destroy that fails is tried again until it succeeds.
 
 mod aside;
+mod checking_out;
 mod claiming;
 mod creating;
 mod destroying;
@@ -36,6 +37,7 @@ use crate::dialer::ProviderDialer;
 use crate::events;
 use crate::new_workspace::Named;
 use crate::service::{Context, Entry, Presence};
+use crate::services::Offering;
 use crate::{CreateError, LifecycleError, volumes};
 
 pub(crate) use aside::Aside;
@@ -134,6 +136,8 @@ pub(crate) struct Actor {
     rested_in_vain_at: Option<Instant>,
     /// What waits until the agent has been looked after.
     deferred: Vec<Aside>,
+    /// Services that are on offer already when it becomes ready.
+    offering: Option<Offering>,
     /// Why the state changes to this one next, where nobody asked for it.
     why: Option<(WorkspaceStatus, &'static str)>,
 }
@@ -177,6 +181,7 @@ impl Actor {
             stopped_in_vain_at: None,
             rested_in_vain_at: None,
             deferred: Vec::new(),
+            offering: None,
             why: None,
         };
         if matches!(phase, Phase::Creating { .. }) {

@@ -26,7 +26,9 @@ impl Actor {
             true => self.presence.contact.rest(),
             false => self.presence.contact.begin(),
         }
-        let _offering = self.guest().offer(&self.context.options.services);
+        // Kept from before, where there was something before: who connects in between must not miss it.
+        let offering = self.offering.take();
+        let _offering = offering.unwrap_or_else(|| self.guest().offer(&self.context.options.services));
         loop {
             let request = match std::mem::take(&mut self.is_in_doubt) {
                 true => Some(Request::AgentLost),
@@ -124,7 +126,7 @@ impl Actor {
         }
     }
 
-    fn guest(&self) -> Guest {
+    pub(super) fn guest(&self) -> Guest {
         Guest { id: self.id, presence: self.presence.clone(), row: self.published.subscribe() }
     }
 

@@ -120,11 +120,11 @@ impl Repository {
 
 fn files(message: &str, files: &[&str]) -> v1::GitCommitRequest {
     let files = files.iter().map(|file| (*file).to_owned()).collect();
-    v1::GitCommitRequest { message: message.to_owned(), files, all: false }
+    v1::GitCommitRequest { message: message.to_owned(), files, all: false, ..Default::default() }
 }
 
 fn all(message: &str) -> v1::GitCommitRequest {
-    v1::GitCommitRequest { message: message.to_owned(), files: Vec::new(), all: true }
+    v1::GitCommitRequest { message: message.to_owned(), files: Vec::new(), all: true, ..Default::default() }
 }
 
 fn checkout(name: &str, create: bool) -> Action {

@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use emergent_store::{
-    ApiToken, AttemptOutcome, AttemptRecord, Environment, Store, TokenHash, TokenId, TokenKind,
-    WorkspaceError, WorkspaceFilter, WorkspaceRow,
+    ApiToken, AttemptOutcome, AttemptRecord, Environment, Repository, RepositoryState, Store, TokenHash,
+    TokenId, TokenKind, WorkspaceError, WorkspaceFilter, WorkspaceRow,
 };
 use emergent_types::{
     ByteSize, ContainerType, Cpu, DeploymentMode, DiskEnforcement, IsolationLevel, Lifecycle, NamedDemands,
@@ -58,6 +58,7 @@ pub(crate) fn workspace() -> WorkspaceRow {
         acknowledged: false,
         warm_pool: None,
         named_demands: None,
+        repositories: Vec::new(),
     }
 }
 
@@ -106,9 +107,25 @@ pub(crate) fn full_workspace(owner: TokenId) -> WorkspaceRow {
         resume_attempts: 2,
         acknowledged: true,
         warm_pool: None,
+        repositories: repositories(),
         named_demands: Some(NamedDemands { cpu: true, disk: true, ..NamedDemands::default() }),
         ..workspace()
     }
+}
+
+pub(crate) fn repositories() -> Vec<Repository> {
+    let repository = |path: &str, state| Repository {
+        url: format!("https://example.org/{path}.git"),
+        branch: Some("main".to_owned()),
+        path: path.to_owned(),
+        depth: 1,
+        state,
+    };
+    vec![
+        repository("", RepositoryState::Pending),
+        repository("a", RepositoryState::Done { commit: Some("0123".to_owned()) }),
+        repository("b", RepositoryState::Failed { reason: "no".to_owned(), hint: None }),
+    ]
 }
 
 pub(crate) fn failed_attempt() -> AttemptRecord {

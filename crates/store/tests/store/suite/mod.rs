@@ -12,6 +12,7 @@ pub(crate) mod audit;
 pub(crate) mod changes;
 pub(crate) mod expiry;
 pub(crate) mod fixtures;
+pub(crate) mod git_credentials;
 pub(crate) mod idempotency;
 pub(crate) mod listing;
 pub(crate) mod mcp_servers;
@@ -84,6 +85,9 @@ macro_rules! every_check {
                 one_session_at_a_time,
                 of_many_sessions_one_gets_in,
                 the_history_goes_with_the_workspace,
+            }
+            git_credentials {
+                a_hosts_token_is_kept_and_forgotten,
             }
             settings {
                 a_setting_is_kept,

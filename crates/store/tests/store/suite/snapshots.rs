@@ -6,7 +6,7 @@ use emergent_store::{
 use emergent_types::{IsolationLevel, NetworkMode, ProviderKind, ResourceLimits, SnapshotId, WorkspaceId};
 use futures::future::join_all;
 
-use super::fixtures::{NO_LIMIT, count, owner};
+use super::fixtures::{NO_LIMIT, count, owner, repositories};
 
 fn snapshot(workspace_id: WorkspaceId, owner_id: Option<TokenId>) -> SnapshotRow {
     SnapshotRow {
@@ -21,6 +21,7 @@ fn snapshot(workspace_id: WorkspaceId, owner_id: Option<TokenId>) -> SnapshotRow
         base_image: None,
         repository_url: Some("https://example.org/repository.git".to_owned()),
         branch: Some("main".to_owned()),
+        repositories: repositories(),
         owner_id,
         created_at: now(),
     }
