@@ -92,14 +92,18 @@ async fn a_create_that_makes_no_sense_creates_nothing() {
         ((413, "payload_too_large"), &json!(2 << 20))
     );
 
-    for (body, field) in [
-        (json!({"container_type": "mcp_server"}), "container_type"),
-        (json!({"repository_url": "https://example.org/a.git"}), "repository_url"),
-        (json!({"repository_url": ""}), "repository_url"),
-        (json!({"branch": "main"}), "branch"),
-    ] {
+    for (body, field) in [(json!({"container_type": "mcp_server"}), "container_type")] {
         let answer = api.post(WORKSPACES, &body).await;
         assert_eq!(answer.failure(), (400, "not_supported"), "{body}");
+        assert_eq!(answer.detail("field"), field);
+    }
+    for (body, field) in [
+        (json!({"repository_url": ""}), "repository_url"),
+        (json!({"branch": "main"}), "branch"),
+        (json!({"repositories": [{"branch": "main"}]}), "repositories.0.url"),
+    ] {
+        let answer = api.post(WORKSPACES, &body).await;
+        assert_eq!(answer.failure(), (400, "invalid_request"), "{body}");
         assert_eq!(answer.detail("field"), field);
     }
     for (query, field) in [("?wait=maybe", "wait"), ("?wait=", "wait"), ("?what=1", "what")] {

@@ -10,6 +10,7 @@ mod api;
 mod audit;
 mod bad_input;
 mod bash;
+mod checkout;
 mod contract;
 mod create;
 mod database_gone;

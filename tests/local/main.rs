@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what is not as expected fails the test")]
 
 mod agent_lost;
+mod checkout;
 mod churn;
 #[path = "../churn.rs"]
 mod churning;
