@@ -87,7 +87,7 @@ impl Watch {
     }
 }
 
-/// Proves: DESIGN-8.9
+/// Sampled all the while: every environment and argument list of this machine.
 #[tokio::test]
 async fn a_token_is_nowhere_but_at_its_host() {
     let git = GitServer::start(Some(CANARY));
