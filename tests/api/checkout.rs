@@ -1,6 +1,6 @@
 //! Code in workspaces, from a real git server behind a token.
 
-use emergent_test_support::{GitBehaviour, GitServer, TestServerOptions};
+use emergent_test_support::{GitBehaviour, GitServer, ServerName, TestServerOptions, TlsFront};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -294,6 +294,73 @@ async fn several_repositories_and_each_use_in_the_audit_log() {
     }
     assert!(items.iter().any(|one| one["summary"]["repository"] == json!(server.url("two.git")) && one["outcome"] == "ok"), "{items:?}");
     assert!(items.iter().any(|one| one["error_code"] == "repository_not_found"), "{items:?}");
+    api.finish().await;
+}
+
+/// A host that cannot say who it is gets no token, and neither does one that is somebody else.
+#[tokio::test]
+async fn over_tls_a_host_must_be_who_it_is() {
+    let server = GitServer::start(Some(TOKEN));
+    server.create_repository("repo");
+    let own = TlsFront::start(server.address(), ServerName::Loopback);
+    let others = TlsFront::start(server.address(), ServerName::Elsewhere);
+    let hosts = format!("{},{}", own.origin(), others.origin());
+    let authority = TlsFront::authority().display().to_string();
+    let options = TestServerOptions::default().with("CHECKOUT_ALLOWED_HOSTS", hosts);
+    let api = Api::start_with(options.with("SSL_CERT_FILE", authority)).await;
+    for host in [own.origin(), others.origin()] {
+        assert_eq!(put(&api, json!({"host": host, "token": TOKEN})).await.status, 200, "{host}");
+    }
+    let workspace = api.create_with(isolated(&format!("{}/repo", own.origin()))).await;
+    let shown = workspace.get().await.body;
+    assert_eq!(shown["checkout"]["status"], "done", "{shown}");
+    workspace.sh("echo x > x && git add x && git commit -qm x && git push -q 2>&1").await;
+    assert_eq!(server.git("repo", &["show", "main:x"]), "x");
+    let before = server.seen().len();
+    let body = json!({"action": "clone", "repository_url": format!("{}/repo", others.origin())});
+    let refused = workspace.post("/git", body).await;
+    assert_eq!(refused.failure(), (502, "repository_unreachable"), "{}", refused.body);
+    assert_eq!(server.seen().len(), before, "it was asked for nothing");
+    api.finish().await;
+}
+
+/// What comes of a clone is in the workspace's row, and of one that fails nothing is.
+#[tokio::test]
+async fn a_clone_that_fails_leaves_nothing_behind() {
+    let server = GitServer::start(Some(TOKEN));
+    for name in ["mine", "theirs"] {
+        server.create_repository(name);
+    }
+    let api = start(&server).await;
+    let workspace = api.create_with(isolated(&server.url("mine"))).await;
+    let urls = async || {
+        let shown = workspace.get().await.body;
+        let all = shown["repositories"].as_array().unwrap().iter();
+        all.map(|one| format!("{} {}", one["url"].as_str().unwrap(), one["path"].as_str().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    let mine = format!("{} /workspace", server.url("mine"));
+    let clone =
+        |name: &str, path: &str| json!({"action": "clone", "repository_url": server.url(name), "path": path});
+    let taken = workspace.post("/git", clone("theirs", ".")).await;
+    assert_eq!(taken.failure(), (409, "already_exists"), "{}", taken.body);
+    let gone = workspace.post("/git", clone("none", "x")).await;
+    assert_eq!(gone.failure(), (404, "repository_not_found"), "{}", gone.body);
+    assert_eq!(urls().await, [mine.clone()]);
+    workspace.sh("test ! -e x && git fetch -q 2>&1").await;
+    let refused = workspace
+        .sh(&format!(
+            "git ls-remote http://127.0.0.1:9418/{}/theirs 2>&1; true",
+            server.origin().replace("://", "/")
+        ))
+        .await;
+    assert!(refused.contains("none of this workspace's"), "the grant has ended: {refused}");
+
+    let missing = api.create_with(isolated(&server.url("none"))).await;
+    assert_eq!(missing.get().await.body["checkout"]["status"], "failed");
+    git(&missing, clone("theirs", ".")).await;
+    let shown = missing.get().await.body;
+    assert_eq!(shown["checkout"]["status"], "done", "what never came is forgotten: {shown}");
     api.finish().await;
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what is not as expected fails the test")]
 
+mod checkout;
 mod churn;
 #[path = "../churn.rs"]
 mod churning;

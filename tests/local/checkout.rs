@@ -162,6 +162,43 @@ async fn a_token_is_nowhere_but_at_its_host() {
     server.finish().await;
 }
 
+/// `kill -9` while a push is under way: what was not taken is still there, and goes when it is pushed again.
+#[tokio::test]
+async fn a_server_that_is_killed_in_the_middle_of_a_push_loses_nothing() {
+    let git = GitServer::start(Some(CANARY));
+    git.create_repository("repo");
+    let mut server = start(&git).await;
+    let client = server.client();
+    let id = client.create(&with_code(git.url("repo"))).await.unwrap().id;
+    let main = git.git("repo", &["rev-parse", "main"]);
+    sh(&client, id, "head -c 2000000 /dev/urandom > large && git add large && git commit -qm large").await;
+    git.behave(&[GitBehaviour::Hold]);
+    let pushing = {
+        let client = client.clone();
+        tokio::spawn(async move { client.git_push(id, GitPlace::default(), None, false).await })
+    };
+    let before = git.seen().len();
+    eventually("the push is under way", Duration::from_secs(30), async || {
+        let seen = git.seen();
+        seen[before.min(seen.len())..].iter().any(|request| request.line.starts_with("POST")).then_some(())
+    })
+    .await;
+    server.kill();
+    assert!(pushing.await.unwrap().is_err(), "whoever waited is told");
+    assert_eq!(git.git("repo", &["rev-parse", "main"]), main);
+    git.behave(&[]);
+    server.start_again().await;
+    let client = server.client();
+    eventually("nothing of it is left", Duration::from_secs(20), async || {
+        (!Sandbox::of(id).runs("git-remote-http")).then_some(())
+    })
+    .await;
+    let pushed = client.git_push(id, GitPlace::default(), None, false).await.unwrap();
+    assert_eq!(pushed.pushed.len(), 1, "{pushed:?}");
+    assert_eq!(git.git("repo", &["cat-file", "-s", "main:large"]), "2000000");
+    server.finish().await;
+}
+
 /// `kill -9` while a clone is under way: what was promised is made, what was not goes.
 #[tokio::test]
 async fn a_server_that_is_killed_in_the_middle_of_a_clone_converges() {

@@ -14,6 +14,14 @@ pub(crate) enum Reach {
     Never,
 }
 
+/// Where clouds tell their guests who they are, beside the link-local addresses: Alibaba's, Azure's, Oracle's.
+const METADATA_V4: [Ipv4Addr; 3] =
+    [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16), Ipv4Addr::new(192, 0, 0, 192)];
+
+/// The same: Amazon's, Google's.
+const METADATA_V6: [Ipv6Addr; 2] =
+    [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
+
 /// The kind of place that an address is.
 pub(crate) fn reach(address: IpAddr) -> Reach {
     match address {
@@ -30,8 +38,7 @@ fn reach_v4(address: Ipv4Addr) -> Reach {
         || address.is_multicast()
         || a == 0
         || a >= 240
-        || address == Ipv4Addr::new(100, 100, 100, 200)
-        || address == Ipv4Addr::new(168, 63, 129, 16)
+        || METADATA_V4.contains(&address)
     {
         return Reach::Never;
     }
@@ -49,15 +56,15 @@ fn reach_v6(address: Ipv6Addr) -> Reach {
     if let Some(inner) = embedded_v4(address) {
         return reach_v4(inner);
     }
-    let first = address.segments()[0];
+    let [first, second, ..] = address.segments();
     let is_link_local = first & 0xffc0 == 0xfe80;
-    let metadata = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
-    if address.is_unspecified() || address.is_multicast() || is_link_local || address == metadata {
+    if address.is_unspecified() || address.is_multicast() || is_link_local || METADATA_V6.contains(&address) {
         return Reach::Never;
     }
-    let is_local = first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfec0;
-    let is_documentation = first == 0x2001 && address.segments()[1] == 0xdb8;
-    if address.is_loopback() || is_local || is_documentation { Reach::Private } else { Reach::Public }
+    // What is on the internet begins with the bits 001, but for what is kept for documents and protocols.
+    let is_global = first & 0xe000 == 0x2000;
+    let is_reserved = (first == 0x2001 && (second < 0x200 || second == 0xdb8)) || first & 0xfff0 == 0x3ff0;
+    if is_global && !is_reserved { Reach::Public } else { Reach::Private }
 }
 
 /// The IPv4 address that an IPv6 address stands for: mapped, compatible, translated or tunnelled.
@@ -69,8 +76,10 @@ fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     };
     match segments {
         [0, 0, 0, 0, 0, 0xffff, high, low] => Some(of(high, low)),
-        [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(of(high, low)),
+        [0, 0, 0, 0, 0, 0, high, low] if (high, low) > (0, 1) => Some(of(high, low)),
+        [0, 0, 0, 0, 0xffff, 0, high, low] => Some(of(high, low)),
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(of(high, low)),
+        [0x64, 0xff9b, 1, .., high, low] => Some(of(high, low)),
         [0x2002, high, low, ..] => Some(of(high, low)),
         _ => None,
     }
@@ -103,6 +112,12 @@ mod tests {
             "2002:7f00:1::",
             "::127.0.0.1",
             "198.18.0.1",
+            "64:ff9b:1::a00:1",
+            "2001:db8::1",
+            "2001::1",
+            "4000::1",
+            "5f00::1",
+            "100::1",
         ] {
             check(private, Reach::Private);
         }
@@ -121,6 +136,11 @@ mod tests {
             "ff02::1",
             "100.100.100.200",
             "168.63.129.16",
+            "192.0.0.192",
+            "fd20:ce::254",
+            "64:ff9b:1::a9fe:a9fe",
+            "::ffff:0:169.254.169.254",
+            "::7f",
             "240.0.0.1",
             "0.1.2.3",
         ] {

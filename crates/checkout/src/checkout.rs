@@ -82,7 +82,7 @@ impl Checkout {
             reference: repository.branch.clone(),
             depth: repository.depth,
             clean: true,
-            author: Some(author(&self.shared).await),
+            author: Some(author(&self.shared, workspace.id).await),
         });
         let broker = broker_for(std::slice::from_ref(repository), self.shared.limits.checkout);
         match agent.git_with(Some(&repository.path), None, &action, Some(&broker)).await {

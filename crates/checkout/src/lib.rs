@@ -18,8 +18,10 @@ mod broker;
 mod checkout;
 mod connect;
 mod credentials;
+mod grants;
 mod hosts;
 mod origin;
+mod pace;
 mod pauses;
 mod reference;
 mod refusal;
@@ -28,6 +30,7 @@ mod transfers;
 mod url;
 mod uses;
 
+pub use grants::Grant;
 pub use hosts::{HostNotAllowed, Hosts};
 pub use origin::{Origin, ParseOriginError};
 pub use reference::{InvalidReference, check_reference};

@@ -73,18 +73,27 @@ pub enum Refusal {
     /// It took too long.
     #[error("the transfer took too long")]
     TimedOut,
+    /// The sandbox has stopped in the middle of what it sent.
+    #[error("the sandbox broke the transfer off")]
+    BrokenOff,
     /// It was too much.
     #[error("the transfer is larger than {limit_mib} MiB, which is the most that is allowed")]
     TooLarge {
         /// The most that is allowed.
         limit_mib: u64,
     },
+    /// It was too much for the host.
+    #[error("{host} does not take what is sent: it is too large")]
+    TooLargeThere {
+        /// The host.
+        host: String,
+    },
 }
 
 impl Refusal {
     /// Whether the same may succeed in a moment.
     pub fn is_worth_retrying(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Unavailable { .. } | Self::TimedOut)
+        matches!(self, Self::Unreachable { .. } | Self::Unavailable { .. } | Self::TimedOut | Self::BrokenOff)
     }
 
     /// Whether whoever asks is not known, or not well enough.
@@ -110,7 +119,9 @@ impl Refusal {
             Self::Moved => "use the address that the host shows now",
             Self::NotGit => "use the address that `git clone` takes",
             Self::Unreachable { .. } | Self::Unavailable { .. } | Self::TimedOut => "try again later",
+            Self::BrokenOff => "try again",
             Self::TooLarge { .. } => "clone less of the history (`depth`)",
+            Self::TooLargeThere { .. } => "push less at once",
         };
         Some(hint.to_owned())
     }
@@ -125,9 +136,12 @@ impl Refusal {
                 "repository_authentication_failed"
             }
             Self::NotFound | Self::Moved | Self::NotGit => "repository_not_found",
-            Self::Unreachable { .. } | Self::Unavailable { .. } | Self::TimedOut | Self::TooLarge { .. } => {
-                "repository_unreachable"
-            }
+            Self::Unreachable { .. }
+            | Self::Unavailable { .. }
+            | Self::TimedOut
+            | Self::BrokenOff
+            | Self::TooLarge { .. }
+            | Self::TooLargeThere { .. } => "repository_unreachable",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What others work with.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use emergent_agent_client::{Author, Broker};
@@ -12,12 +13,18 @@ use crate::BROKER_PORT;
 use crate::broker::GitBroker;
 use crate::checkout::Checkout;
 use crate::credentials::Credentials;
+use crate::grants::{Grant, Grants};
 use crate::hosts::{HostNotAllowed, Hosts};
 use crate::origin::Origin;
+use crate::pace::Pace;
 use crate::refusal::{Refusal, Refusals};
 use crate::transfers::Transfers;
 use crate::url::RepositoryUrl;
 use crate::uses::Uses;
+
+/// Who commits where GitHub is not connected.
+const NOBODY: &str = "Emergent Agent";
+const NOBODYS_EMAIL: &str = "agent@emergent.local";
 
 /// How much and how long.
 #[derive(Debug, Clone)]
@@ -61,12 +68,33 @@ pub struct Options {
     pub limits: Limits,
 }
 
+/// Workspaces that something was said of, which is enough once.
+#[derive(Default)]
+pub(crate) struct Told(Mutex<HashSet<WorkspaceId>>);
+
+impl Told {
+    /// More than this are not remembered at once.
+    const MAX: usize = 10_000;
+
+    fn is_new(&self, id: WorkspaceId) -> bool {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= Self::MAX {
+            told.clear();
+        }
+        told.insert(id)
+    }
+}
+
 /// What every part works with.
 pub(crate) struct Shared {
     pub(crate) hosts: Hosts,
     pub(crate) limits: Limits,
     pub(crate) credentials: Credentials,
     pub(crate) refusals: Refusals,
+    pub(crate) grants: Arc<Grants>,
+    pub(crate) pace: Pace,
+    /// Workspaces of which it was said that no bot commits there.
+    pub(crate) nobodys: Told,
     pub(crate) transfers: Transfers,
     pub(crate) uses: Uses,
     pub(crate) store: Arc<dyn Store>,
@@ -74,7 +102,7 @@ pub(crate) struct Shared {
 
 /// The running service.
 pub struct Service {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Service {
@@ -85,6 +113,9 @@ impl Service {
             limits: options.limits,
             credentials: Credentials::new(store.clone()),
             refusals: Refusals::default(),
+            grants: Arc::default(),
+            pace: Pace::default(),
+            nobodys: Told::default(),
             transfers: Transfers::default(),
             uses: Uses::start(store.clone()),
             store,
@@ -125,9 +156,14 @@ impl Handle {
         broker_for(repositories, self.shared.limits.action)
     }
 
-    /// Who commits where nobody in a sandbox says otherwise.
-    pub async fn author(&self) -> Author {
-        author(&self.shared).await
+    /// Lets a workspace reach one more repository until the answer is dropped.
+    pub fn grant(&self, id: WorkspaceId, url: RepositoryUrl) -> Grant {
+        self.shared.grants.begin(id, url)
+    }
+
+    /// Who commits in this workspace where nobody in it says otherwise.
+    pub async fn author(&self, id: WorkspaceId) -> Author {
+        author(&self.shared, id).await
     }
 
     /// Why a workspace could not reach a repository since then.
@@ -190,7 +226,11 @@ pub(crate) fn broker_for(repositories: &[Repository], time_limit: Duration) -> B
     Broker { port: BROKER_PORT, repositories, time_limit }
 }
 
-/// Who commits where nobody in a sandbox says otherwise.
-pub(crate) async fn author(_shared: &Shared) -> Author {
-    Author { name: "Emergent Agent".to_owned(), email: "agent@emergent.local".to_owned() }
+/// Who commits in a workspace where nobody in it says otherwise.
+pub(crate) async fn author(shared: &Shared, id: WorkspaceId) -> Author {
+    if shared.nobodys.is_new(id) {
+        tracing::warn!(workspace = %id,
+            "GitHub is not connected: commits in workspace {id} are {NOBODY}'s, and no bot's");
+    }
+    Author { name: NOBODY.to_owned(), email: NOBODYS_EMAIL.to_owned() }
 }

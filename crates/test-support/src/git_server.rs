@@ -27,6 +27,8 @@ pub enum GitBehaviour {
     Redirect(String),
     /// Serves the transfer itself a few bytes at a time.
     Drip,
+    /// Takes the transfer itself and says nothing, until whoever asked has gone.
+    Hold,
 }
 
 /// A request that was made of it.
@@ -86,7 +88,12 @@ impl GitServer {
         Self { address, root, state }
     }
 
-    /// Where it is, without a path.
+    /// Where it is.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The same without a path, as an address of the web.
     pub fn origin(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -234,7 +241,10 @@ impl State {
             GitBehaviour::BreakOff => return Ok(()),
             GitBehaviour::Answer(status) => return plain(stream, *status, ""),
             GitBehaviour::Redirect(to) => return plain(stream, 302, &format!("Location: {to}\r\n")),
-            GitBehaviour::Serve | GitBehaviour::Drip => {}
+            GitBehaviour::Hold if head.method == "POST" => {
+                return Ok(std::io::copy(reader, &mut std::io::sink()).map(drop)?);
+            }
+            GitBehaviour::Serve | GitBehaviour::Drip | GitBehaviour::Hold => {}
         }
         let body = read_body(&head, reader)?;
         if !self.is_admitted(authorization.as_deref()) {

@@ -9,6 +9,7 @@
 //! - [`PostgresServer`] is a real database server in a temporary folder.
 //! - [`TestDocker`] is a real Docker with a real gVisor, in namespaces of its own.
 //! - [`GitServer`] is a real git server behind a token.
+//! - [`TlsFront`] is TLS in front of it.
 //! - [`Sandbox`] finds the processes of a workspace from outside, to do them harm.
 //! - [`OwnMounts`] changes what a server finds on its host, and nobody else: a program that is missing, a
 //!   disk that is soon full.
@@ -22,6 +23,7 @@ mod probe;
 mod program;
 mod sandbox;
 mod server;
+mod tls;
 mod waiting;
 
 pub use census::{Census, Scope};
@@ -33,4 +35,5 @@ pub use probe::{Answer, Probe};
 pub use program::{CommandOutput, program_path, run_program, run_program_with_input, run_unprivileged};
 pub use sandbox::Sandbox;
 pub use server::{TestServer, TestServerOptions};
+pub use tls::{ServerName, TlsFront};
 pub use waiting::eventually;

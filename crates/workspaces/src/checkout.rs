@@ -41,26 +41,8 @@ impl Handle {
         id: WorkspaceId,
         repository: Repository,
     ) -> Result<WorkspaceRow, LifecycleError> {
-        self.change_repositories(id, repository, true).await
-    }
-
-    /// A repository does not belong to a workspace any more.
-    pub async fn forget_repository(
-        &self,
-        id: WorkspaceId,
-        repository: Repository,
-    ) -> Result<WorkspaceRow, LifecycleError> {
-        self.change_repositories(id, repository, false).await
-    }
-
-    async fn change_repositories(
-        &self,
-        id: WorkspaceId,
-        repository: Repository,
-        belongs: bool,
-    ) -> Result<WorkspaceRow, LifecycleError> {
         let (reply, outcome) = oneshot::channel();
-        self.ask_aside(id, Aside::Repository { repository, belongs, reply }).await?;
+        self.ask_aside(id, Aside::Repository { repository, reply }).await?;
         outcome.await.unwrap_or(Err(LifecycleError::NotFound { id }))
     }
 }

@@ -32,7 +32,7 @@ const SERVICES_LIMIT: Duration = Duration::from_secs(2);
 const FIRST_OFFER_LIMIT: Duration = Duration::from_secs(15);
 
 /// Services are on offer.
-struct Offered(watch::Sender<bool>);
+pub(crate) struct Offered(watch::Sender<bool>);
 
 impl Drop for Offered {
     fn drop(&mut self) {
@@ -108,7 +108,7 @@ impl Contact {
     }
 
     /// Services are on offer, until the answer is dropped.
-    pub(crate) fn offering(&self) -> impl Drop {
+    pub(crate) fn offering(&self) -> Offered {
         self.offered.send_replace(true);
         Offered(self.offered.clone())
     }

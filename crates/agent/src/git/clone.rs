@@ -6,10 +6,12 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use emergent_protocol::v1;
 use rustix::io::Errno;
+use tokio::sync::OwnedMutexGuard;
 
 use crate::error::CallError;
 
@@ -21,6 +23,12 @@ use super::remote::{self, Brokered, Remotes};
 /// The name of the remote in a clone.
 const ORIGIN: &str = "origin";
 
+/// How long after something was removed it is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// How long removing may take, before somebody else is to wait no longer.
+const REMOVING: Duration = Duration::from_secs(8);
+
 /// All branches, whatever was cloned first: what is fetched later may be any of them.
 const ALL_BRANCHES: &str = "+refs/heads/*:refs/remotes/origin/*";
 
@@ -29,6 +37,7 @@ pub(super) async fn clone(
     program: &Program<'_>,
     remotes: &Remotes,
     request: v1::GitCloneRequest,
+    limit: Duration,
 ) -> Result<v1::GitCloneResponse, CallError> {
     let repository = remotes.find(&request.url)?;
     let reference = request.r#ref.as_str();
@@ -36,13 +45,58 @@ pub(super) async fn clone(
         names::check_branch("branch", reference)?;
     }
     let folder = program.folder().to_owned();
+    let turn = program.shared().git.turn_to_clone().await;
     let was_there = prepare(&folder, request.clean).await?;
-    let cloned = fill(program, remotes, repository, &request).await;
-    if cloned.is_err() {
-        // Whoever tries again finds what was there before, which was nothing.
-        let _ = tokio::task::spawn_blocking(move || undo(&folder, was_there)).await;
-    }
+    let made = Made(Some(Leftovers { folder, was_there, _turn: turn }));
+    let cloned = match tokio::time::timeout(limit, fill(program, remotes, repository, &request)).await {
+        Ok(cloned) => cloned,
+        Err(_) => Err(GitError::too_slow(limit).into()),
+    };
+    made.end(cloned.is_ok()).await;
     cloned
+}
+
+/// What a clone has made so far. Unless it has ended well it is removed, also where nobody waits for it any more:
+/// whoever tries again finds what was there before, which was nothing.
+struct Made(Option<Leftovers>);
+
+struct Leftovers {
+    folder: PathBuf,
+    was_there: bool,
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl Made {
+    async fn end(mut self, well: bool) {
+        if let Some(leftovers) = self.0.take().filter(|_| !well) {
+            leftovers.remove().await;
+        }
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if let (Some(leftovers), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(leftovers.remove());
+        }
+    }
+}
+
+impl Leftovers {
+    /// A git that is being ended may still write: there must be nothing twice in a row.
+    async fn remove(self) {
+        let (folder, was_there) = (self.folder.clone(), self.was_there);
+        let removing = async {
+            let mut clean = 0;
+            while clean < 2 {
+                let path = folder.clone();
+                let removed = tokio::task::spawn_blocking(move || undo(&path, was_there)).await;
+                clean = if matches!(removed, Ok(Ok(false))) { clean + 1 } else { 0 };
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        let _ = tokio::time::timeout(REMOVING, removing).await;
+    }
 }
 
 async fn fill(
@@ -153,11 +207,17 @@ fn prepare_now(folder: &Path, clean: bool) -> io::Result<bool> {
     }
 }
 
-fn undo(folder: &Path, was_there: bool) -> io::Result<()> {
+/// Returns whether there was something to remove.
+fn undo(folder: &Path, was_there: bool) -> io::Result<bool> {
+    let had_something = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        found => found?.next().is_some(),
+    };
     match was_there {
-        true => empty(folder),
-        false => fs::remove_dir_all(folder),
+        true => empty(folder)?,
+        false => fs::remove_dir_all(folder)?,
     }
+    Ok(had_something || !was_there)
 }
 
 /// Removes everything in a folder. Links are removed and not followed.

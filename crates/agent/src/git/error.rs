@@ -1,5 +1,7 @@
 //! Why git did not do it.
 
+use std::time::Duration;
+
 use emergent_protocol::FailureCode;
 
 /// The longest message and the most names: a failure travels in HTTP/2 headers, which hold
@@ -101,6 +103,11 @@ impl GitError {
     /// git refused because of these files.
     pub(super) fn failed_on(message: impl AsRef<str>, files: Vec<String>) -> Self {
         Self::Failed { message: shortened(&scrubbed(message.as_ref())), files: few(files) }
+    }
+
+    /// git was ended, because it took longer than this.
+    pub(super) fn too_slow(limit: Duration) -> Self {
+        Self::failed(format!("git did not end within {limit:?} and was ended"))
     }
 
     /// git could not write what it had to, to these files among others.

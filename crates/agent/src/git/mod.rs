@@ -45,7 +45,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use emergent_protocol::v1;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use v1::git_request::Action;
 use v1::git_response::Answer;
 
@@ -61,6 +61,9 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// The same for what talks to a remote, where the request does not say.
 const REMOTE_TIME_LIMIT: Duration = Duration::from_secs(600);
 
+/// How long what a clone has left behind may take to be removed.
+const REMOVING: Duration = Duration::from_secs(10);
+
 /// The longest that a request can say.
 const MAX_TIME_LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
 
@@ -69,6 +72,14 @@ const MAX_TIME_LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
 #[derive(Default)]
 pub(crate) struct Writers {
     turn: Mutex<()>,
+    /// One clone at a time, until nothing is left of one that failed: the next may go to the same folder.
+    clones: Arc<Mutex<()>>,
+}
+
+impl Writers {
+    async fn turn_to_clone(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.clones).lock_owned().await
+    }
 }
 
 /// Does one action. Dropping it ends git with everything it started.
@@ -82,6 +93,7 @@ pub(crate) async fn git(shared: &Arc<Shared>, request: v1::GitRequest) -> Result
         0 => REMOTE_TIME_LIMIT,
         seconds => Duration::from_secs(seconds.into()).min(MAX_TIME_LIMIT),
     };
+    let is_clone = matches!(action, Action::Clone(_));
     let remotes = Remotes::new(request.broker)?;
     let acting = async {
         // What talks to a remote may take long, and takes its turn when it comes to change files.
@@ -94,15 +106,17 @@ pub(crate) async fn git(shared: &Arc<Shared>, request: v1::GitRequest) -> Result
             Action::Commit(request) => Answer::Commit(commit::commit(&program, request).await?),
             Action::Branch(request) => Answer::Branch(branch::branch(&program, request).await?),
             Action::Checkout(request) => Answer::Checkout(checkout::checkout(&program, request).await?),
-            Action::Clone(request) => Answer::Clone(clone::clone(&program, &remotes, request).await?),
+            Action::Clone(request) => Answer::Clone(clone::clone(&program, &remotes, request, limit).await?),
             Action::Fetch(request) => Answer::Fetch(fetch::fetch(&program, &remotes, request).await?),
             Action::Pull(request) => Answer::Pull(pull::pull(&program, &remotes, request).await?),
             Action::Push(request) => Answer::Push(push::push(&program, &remotes, request).await?),
         })
     };
-    let answer: Result<Answer, CallError> = match tokio::time::timeout(limit, acting).await {
+    // A clone ends by itself in time, and then removes what is there of it.
+    let patience = if is_clone { limit + REMOVING } else { limit };
+    let answer: Result<Answer, CallError> = match tokio::time::timeout(patience, acting).await {
         Ok(answer) => answer,
-        Err(_) => Err(GitError::failed(format!("git did not end within {limit:?} and was ended")).into()),
+        Err(_) => Err(GitError::too_slow(limit).into()),
     };
     Ok(v1::GitResponse { answer: Some(answer?) })
 }

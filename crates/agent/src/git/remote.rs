@@ -15,8 +15,8 @@ use crate::error::CallError;
 use crate::exec::Collected;
 
 use super::error::{GitError, complaint};
-use super::names;
 use super::program::{Call, Program};
+use super::{names, space};
 
 /// Settings of every call that talks to a remote.
 const SETTINGS: &[&str] = &[
@@ -146,8 +146,9 @@ pub(super) fn failure(program: &Program<'_>, collected: &Collected, reference: &
         return GitError::RefNotFound { name: reference.to_owned() }.into();
     }
     match remote_words(&said) {
-        Some(words) => GitError::failed(words).into(),
-        None => program.failure(collected),
+        // A full disk is this side's, whatever the other says.
+        Some(words) if !space::is_missing(&said, program.folder()) => GitError::failed(words).into(),
+        _ => program.failure(collected),
     }
 }
 

@@ -10,9 +10,10 @@ use super::git_remote::Remote;
 use super::git_request::{GitCall, GitRequest};
 use crate::audit::Summary;
 use crate::errors::ErrorCode::{
-    AlreadyExists, FileNotFound, GitFailed, NoSpace, NotADirectory, NotARepository, NotSupported,
-    NothingToCommit, PermissionDenied, ProgramMissing, RefNotFound, RepositoryAuthenticationFailed,
-    RepositoryNotAllowed, RepositoryNotFound, RepositoryUnreachable, WouldOverwrite,
+    AlreadyExists, FileNotFound, GitFailed, LimitReached, NoSpace, NotADirectory, NotARepository,
+    NotSupported, NothingToCommit, PermissionDenied, ProgramMissing, RefNotFound,
+    RepositoryAuthenticationFailed, RepositoryNotAllowed, RepositoryNotFound, RepositoryUnreachable,
+    WouldOverwrite,
 };
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, TOOL_CALL, WORKSPACE, documented_errors};
 use crate::extract::{JsonBody, Tool};
@@ -22,6 +23,7 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, TOOL_CALL, &[
     AlreadyExists,
     FileNotFound,
     GitFailed,
+    LimitReached,
     NoSpace,
     NotADirectory,
     NotARepository,
@@ -69,7 +71,7 @@ pub(crate) async fn git(
         return call.end(result.map(|answer| Json(answer.into())));
     }
     if let (GitAction::Commit(commit), Some(checkout)) = (&mut asked.action, state.checkout()) {
-        commit.author = Some(checkout.author().await);
+        commit.author = Some(checkout.author(tool.workspace()).await);
     }
     let call = tool.begin(summary(&asked)).await?;
     let result = call.git(asked.path.as_deref(), asked.user.as_deref(), &asked.action).await;

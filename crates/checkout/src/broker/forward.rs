@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use bytes::Bytes;
 use emergent_store::WorkspaceRow;
@@ -66,7 +65,8 @@ pub(super) async fn forward(
     let is_authenticated = authorization.is_some();
     let sent = Arc::new(AtomicU64::new(0));
     let asked = build(shared, url, step, request, authorization, sent.clone())?;
-    let response = tokio::time::timeout(shared.limits.answer, send(url, standing, asked));
+    let limit_mib = shared.limits.sent_bytes >> 20;
+    let response = tokio::time::timeout(shared.limits.answer, send(url, standing, asked, limit_mib));
     let response = response.await.map_err(|_| Refusal::TimedOut)??;
     let response = judge(url, standing, step, is_authenticated, response)?;
     Ok(Forwarded { workspace: workspace.id, host, response, sent, is_authenticated })
@@ -142,12 +142,16 @@ async fn send(
     url: &RepositoryUrl,
     standing: Standing,
     request: Request<BoxedBody>,
+    limit_mib: u64,
 ) -> Result<Response<Incoming>, Refusal> {
     let broken = |error: hyper::Error| {
         let mut cause: Option<&dyn std::error::Error> = Some(&error);
         while let Some(inner) = cause {
-            if let Some(BodyError::TooLarge) = inner.downcast_ref::<BodyError>() {
-                return Refusal::TooLarge { limit_mib: 0 };
+            match inner.downcast_ref::<BodyError>() {
+                Some(BodyError::TooLarge) => return Refusal::TooLarge { limit_mib },
+                // Of the sandbox's own connection: the host has done nothing.
+                Some(BodyError::Silent | BodyError::Broken(_)) => return Refusal::BrokenOff,
+                None => {}
             }
             cause = inner.source();
         }
@@ -183,7 +187,7 @@ fn judge(
         // GitHub does not tell strangers which private repositories there are.
         StatusCode::NOT_FOUND if standing.is_github && !is_authenticated => Err(unknown()),
         StatusCode::NOT_FOUND | StatusCode::GONE => Err(Refusal::NotFound),
-        StatusCode::PAYLOAD_TOO_LARGE => Err(Refusal::TooLarge { limit_mib: 0 }),
+        StatusCode::PAYLOAD_TOO_LARGE => Err(Refusal::TooLargeThere { host: host() }),
         status if status.is_redirection() => Err(Refusal::Moved),
         status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
             Err(Refusal::Unavailable { host: host(), status: status.as_u16() })
@@ -194,12 +198,7 @@ fn judge(
 
 impl Forwarded {
     /// The answer for the sandbox. Its use is written down when it has passed.
-    pub(super) fn answer(
-        self,
-        shared: Arc<Shared>,
-        mut noted: Use,
-        _started: Instant,
-    ) -> Response<BoxedBody> {
+    pub(super) fn answer(self, shared: Arc<Shared>, mut noted: Use) -> Response<BoxedBody> {
         noted.note("authenticated", self.is_authenticated);
         let (head, body) = self.response.into_parts();
         let transfer = shared.transfers.find(self.workspace);

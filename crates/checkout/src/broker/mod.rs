@@ -15,10 +15,12 @@
 mod exchange;
 mod forward;
 mod limited;
+#[cfg(test)]
+mod tests;
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -32,6 +34,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::refusal::Refusal;
 use crate::service::Shared;
@@ -65,6 +68,15 @@ impl HostService for GitBroker {
     }
 
     async fn serve(&self, workspace: WorkspaceRow, stream: TunnelStream) {
+        self.converse(workspace, stream).await;
+    }
+}
+
+impl GitBroker {
+    async fn converse<S>(&self, workspace: WorkspaceRow, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let workspace = Arc::new(workspace);
         let service = service_fn(|request| {
             let (shared, workspace) = (self.shared.clone(), workspace.clone());
@@ -91,11 +103,11 @@ async fn answer(
         tokio::time::sleep(REFUSAL_PAUSE).await;
         return refused(StatusCode::NOT_FOUND, "only git's smart HTTP is here");
     };
-    let started = Instant::now();
+    shared.pace.turn(workspace.id).await;
     let tool = match exchange.step {
         Step::Advertise(service) | Step::Call(service) => service.tool(),
     };
-    let known = find(&workspace, &exchange.repository);
+    let known = find(&shared, &workspace, &exchange.repository);
     let shown = known.as_ref().map_or_else(|| shortened(&exchange.repository), ToString::to_string);
     let mut noted = shared.uses.begin(tool, &workspace, shown.clone());
     noted.note("step", exchange.step.name());
@@ -106,7 +118,7 @@ async fn answer(
     match forwarded {
         Ok(forwarded) => {
             tracing::debug!(workspace = %workspace.id, repository = shown, tool, "the broker passes {tool} on");
-            forwarded.answer(shared, noted, started)
+            forwarded.answer(shared, noted)
         }
         Err(refusal) => {
             tracing::info!(workspace = %workspace.id, repository = shown, tool, %refusal,
@@ -124,9 +136,10 @@ async fn answer(
 }
 
 /// The repository of the workspace that the broker has at this path.
-fn find(workspace: &WorkspaceRow, path: &str) -> Option<RepositoryUrl> {
-    let urls = workspace.repositories.iter().filter_map(|repository| repository.url.parse().ok());
-    urls.into_iter().find(|url: &RepositoryUrl| url.broker_path() == path)
+fn find(shared: &Shared, workspace: &WorkspaceRow, path: &str) -> Option<RepositoryUrl> {
+    let is_it = |url: &RepositoryUrl| url.broker_path() == path;
+    let mut urls = workspace.repositories.iter().filter_map(|repository| repository.url.parse().ok());
+    urls.find(is_it).or_else(|| shared.grants.find(workspace.id, is_it))
 }
 
 fn status(refusal: &Refusal) -> StatusCode {
@@ -141,7 +154,8 @@ fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::NoToken { .. } => StatusCode::FORBIDDEN,
         Refusal::Unreachable { .. } | Refusal::Unavailable { .. } => StatusCode::BAD_GATEWAY,
         Refusal::TimedOut => StatusCode::GATEWAY_TIMEOUT,
-        Refusal::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+        Refusal::BrokenOff => StatusCode::REQUEST_TIMEOUT,
+        Refusal::TooLarge { .. } | Refusal::TooLargeThere { .. } => StatusCode::PAYLOAD_TOO_LARGE,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use emergent_provider::ProviderError;
 use emergent_store::{
-    AttachError, IdempotencyKey, InsertSnapshotError, Repository, SnapshotRow, SnapshotStatus, WorkspaceRow,
-    WorkspaceUpdate,
+    AttachError, IdempotencyKey, InsertSnapshotError, Repository, RepositoryState, SnapshotRow,
+    SnapshotStatus, WorkspaceRow, WorkspaceUpdate,
 };
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -22,12 +22,8 @@ pub(crate) enum Aside {
         key: Option<IdempotencyKey>,
         reply: oneshot::Sender<Result<SnapshotRow, SnapshotError>>,
     },
-    /// A repository belongs to it from now on, or does not any more.
-    Repository {
-        repository: Repository,
-        belongs: bool,
-        reply: oneshot::Sender<Result<WorkspaceRow, LifecycleError>>,
-    },
+    /// A repository belongs to it from now on.
+    Repository { repository: Repository, reply: oneshot::Sender<Result<WorkspaceRow, LifecycleError>> },
     /// A session comes.
     Attach { session: Uuid, reply: oneshot::Sender<Result<WorkspaceRow, LifecycleError>> },
     /// The session goes: a certain one, or whoever is there.
@@ -56,8 +52,8 @@ impl Actor {
             Aside::Snapshot { row, keep, key, reply } => {
                 drop(reply.send(self.take_snapshot(*row, keep, key.as_ref()).await));
             }
-            Aside::Repository { repository, belongs, reply } => {
-                drop(reply.send(self.change_repositories(repository, belongs).await));
+            Aside::Repository { repository, reply } => {
+                drop(reply.send(self.add_repository(repository).await));
             }
             Aside::Attach { session, reply } => drop(reply.send(self.attach(session).await)),
             Aside::Detach { session, reply } => drop(reply.send(self.detach(session).await)),
@@ -122,15 +118,15 @@ impl Actor {
         LifecycleError::Provider { id: self.id, reason: error.to_string() }
     }
 
-    /// In the place of what was there before.
-    async fn change_repositories(
-        &mut self,
-        repository: Repository,
-        belongs: bool,
-    ) -> Result<WorkspaceRow, LifecycleError> {
+    /// In the place of what was known of it before, and of what never came to be where it is now. What was there
+    /// and may have been moved stays the workspace's.
+    async fn add_repository(&mut self, repository: Repository) -> Result<WorkspaceRow, LifecycleError> {
         let mut repositories = self.row().repositories;
-        repositories.retain(|known| known.path != repository.path);
-        repositories.extend(belongs.then_some(repository));
+        let never_came = |known: &Repository| matches!(known.state, RepositoryState::Failed { .. });
+        repositories.retain(|known| {
+            known.path != repository.path || (known.url != repository.url && !never_came(known))
+        });
+        repositories.push(repository);
         let repositories = Some(repositories);
         self.write(WorkspaceUpdate { repositories, ..WorkspaceUpdate::default() }).await?;
         Ok(self.row())

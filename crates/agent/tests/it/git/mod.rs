@@ -2,6 +2,7 @@
 
 mod branch;
 mod checkout;
+mod clone;
 mod commit;
 mod diff;
 mod hostile;
@@ -59,7 +60,8 @@ impl Repository {
         user: &str,
         action: Action,
     ) -> Result<Answer, crate::support::Failed> {
-        let request = v1::GitRequest { path: path.to_owned(), user: user.to_owned(), action: Some(action) };
+        let (path, user, action) = (path.to_owned(), user.to_owned(), Some(action));
+        let request = v1::GitRequest { path, user, action, ..v1::GitRequest::default() };
         let response = self.client.stub.git(request).await.map_err(|status| failure(&status))?;
         Ok(response.into_inner().answer.expect("an answer"))
     }

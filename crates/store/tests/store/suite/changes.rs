@@ -12,7 +12,8 @@ use futures::future::join_all;
 use serde_json::json;
 
 use super::fixtures::{
-    NO_LIMIT, NOON, failed_attempt, full_workspace, object, owner, succeeded_attempt, workspace, workspace_in,
+    NO_LIMIT, NOON, failed_attempt, full_workspace, object, owner, repositories, succeeded_attempt,
+    workspace, workspace_in,
 };
 
 /// What the row looks like after `update`; checked to be what is kept, too.
@@ -48,6 +49,7 @@ pub(crate) async fn an_update_changes_what_it_names_and_nothing_else(store: &dyn
         expires_at: Some(NOON + Duration::from_secs(1)),
         resume_attempts: Some(0),
         metadata: Some(object(json!({"new": 1}))),
+        repositories: Some(repositories()[..1].to_vec()),
     };
     let expect = WorkspaceRow {
         status: WorkspaceStatus::Stopped,
@@ -64,6 +66,7 @@ pub(crate) async fn an_update_changes_what_it_names_and_nothing_else(store: &dyn
         expires_at: Some(NOON + Duration::from_secs(1)),
         resume_attempts: 0,
         metadata: object(json!({"new": 1})),
+        repositories: repositories()[..1].to_vec(),
         ..full.clone()
     };
     assert_eq!(updated(store, full.id, update).await, expect);
