@@ -26,6 +26,7 @@ mod pauses;
 mod reference;
 mod refusal;
 mod service;
+mod told;
 mod transfers;
 mod url;
 mod uses;

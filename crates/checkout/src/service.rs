@@ -1,7 +1,6 @@
 //! What others work with.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use emergent_agent_client::{Author, Broker};
@@ -18,6 +17,7 @@ use crate::hosts::{HostNotAllowed, Hosts};
 use crate::origin::Origin;
 use crate::pace::Pace;
 use crate::refusal::{Refusal, Refusals};
+use crate::told::Told;
 use crate::transfers::Transfers;
 use crate::url::RepositoryUrl;
 use crate::uses::Uses;
@@ -68,23 +68,6 @@ pub struct Options {
     pub limits: Limits,
 }
 
-/// Workspaces that something was said of, which is enough once.
-#[derive(Default)]
-pub(crate) struct Told(Mutex<HashSet<WorkspaceId>>);
-
-impl Told {
-    /// More than this are not remembered at once.
-    const MAX: usize = 10_000;
-
-    fn is_new(&self, id: WorkspaceId) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= Self::MAX {
-            told.clear();
-        }
-        told.insert(id)
-    }
-}
-
 /// What every part works with.
 pub(crate) struct Shared {
     pub(crate) hosts: Hosts,
@@ -94,7 +77,9 @@ pub(crate) struct Shared {
     pub(crate) grants: Arc<Grants>,
     pub(crate) pace: Pace,
     /// Workspaces of which it was said that no bot commits there.
-    pub(crate) nobodys: Told,
+    pub(crate) nobodys: Told<WorkspaceId>,
+    /// Repositories whose host wants `.git` behind their names.
+    pub(crate) dotted: Told<RepositoryUrl>,
     pub(crate) transfers: Transfers,
     pub(crate) uses: Uses,
     pub(crate) store: Arc<dyn Store>,
@@ -116,6 +101,7 @@ impl Service {
             grants: Arc::default(),
             pace: Pace::default(),
             nobodys: Told::default(),
+            dotted: Told::default(),
             transfers: Transfers::default(),
             uses: Uses::start(store.clone()),
             store,
@@ -228,7 +214,7 @@ pub(crate) fn broker_for(repositories: &[Repository], time_limit: Duration) -> B
 
 /// Who commits in a workspace where nobody in it says otherwise.
 pub(crate) async fn author(shared: &Shared, id: WorkspaceId) -> Author {
-    if shared.nobodys.is_new(id) {
+    if shared.nobodys.note(id) {
         tracing::warn!(workspace = %id,
             "GitHub is not connected: commits in workspace {id} are {NOBODY}'s, and no bot's");
     }

@@ -9,7 +9,7 @@ use emergent_store::WorkspaceRow;
 use emergent_types::WorkspaceId;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
-    HOST, USER_AGENT,
+    HOST, LOCATION, USER_AGENT,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
@@ -64,67 +64,114 @@ pub(super) async fn forward(
     let authorization = credential.as_ref().and_then(|credential| credential.header());
     let is_authenticated = authorization.is_some();
     let sent = Arc::new(AtomicU64::new(0));
-    let asked = build(shared, url, step, request, authorization, sent.clone())?;
-    let limit_mib = shared.limits.sent_bytes >> 20;
-    let response = tokio::time::timeout(shared.limits.answer, send(url, standing, asked, limit_mib));
+    let (head, body) = request.into_parts();
+    let plan = Plan { shared, url, standing, step, headers: &head.headers, authorization };
+    let asking = async {
+        let first = plan.ask(shared.dotted.has(url), Some(body), sent.clone()).await?;
+        if !plan.leads_to_dotted(&first) {
+            return Ok(first);
+        }
+        shared.dotted.note(url.clone());
+        plan.ask(true, None, sent.clone()).await
+    };
+    let response = tokio::time::timeout(shared.limits.answer, asking);
     let response = response.await.map_err(|_| Refusal::TimedOut)??;
     let response = judge(url, standing, step, is_authenticated, response)?;
     Ok(Forwarded { workspace: workspace.id, host, response, sent, is_authenticated })
 }
 
-/// The request, made of what we know. Of what came, the body and a few headers with known values are used.
-fn build(
-    shared: &Shared,
-    url: &RepositoryUrl,
+/// What is asked of a host.
+struct Plan<'a> {
+    shared: &'a Shared,
+    url: &'a RepositoryUrl,
+    standing: Standing,
     step: Step,
-    request: Request<Incoming>,
+    /// As they came from the sandbox.
+    headers: &'a HeaderMap,
     authorization: Option<HeaderValue>,
-    sent: Arc<AtomicU64>,
-) -> Result<Request<BoxedBody>, Refusal> {
-    let (head, body) = request.into_parts();
-    let (method, uri) = match step {
-        Step::Advertise(service) => {
-            (Method::GET, format!("/{}/info/refs?service={}", url.path(), service.name()))
+}
+
+impl Plan<'_> {
+    async fn ask(
+        &self,
+        is_dotted: bool,
+        body: Option<Incoming>,
+        sent: Arc<AtomicU64>,
+    ) -> Result<Response<Incoming>, Refusal> {
+        let request = self.request(is_dotted, body, sent)?;
+        send(self.url, self.standing, request, self.shared.limits.sent_bytes >> 20).await
+    }
+
+    /// The request, made of what we know. Of what came, the body and a few headers with known values are used.
+    fn request(
+        &self,
+        is_dotted: bool,
+        body: Option<Incoming>,
+        sent: Arc<AtomicU64>,
+    ) -> Result<Request<BoxedBody>, Refusal> {
+        let method = match self.step {
+            Step::Advertise(_) => Method::GET,
+            Step::Call(_) => Method::POST,
+        };
+        let mut asked = Request::builder()
+            .method(method)
+            .uri(self.target(is_dotted))
+            .header(HOST, self.url.origin().authority())
+            .header(USER_AGENT, AGENT)
+            .header(CACHE_CONTROL, "no-cache");
+        if let Some(version) = self.headers.get(GIT_PROTOCOL).filter(|value| is_protocol(value)) {
+            asked = asked.header(GIT_PROTOCOL, version);
         }
-        Step::Call(service) => (Method::POST, format!("/{}/{}", url.path(), service.name())),
-    };
-    let mut asked = Request::builder()
-        .method(method)
-        .uri(uri)
-        .header(HOST, url.origin().authority())
-        .header(USER_AGENT, AGENT)
-        .header(CACHE_CONTROL, "no-cache");
-    if let Some(version) = head.headers.get(GIT_PROTOCOL).filter(|value| is_protocol(value)) {
-        asked = asked.header(GIT_PROTOCOL, version);
-    }
-    if accepts_gzip(&head.headers) {
-        asked = asked.header(ACCEPT_ENCODING, "gzip");
-    }
-    if let Some(authorization) = authorization {
-        asked = asked.header(AUTHORIZATION, authorization);
-    }
-    let body = match step {
-        Step::Advertise(_) => {
-            asked = asked.header(ACCEPT, "*/*");
-            Empty::<Bytes>::new().map_err(|never| match never {}).boxed()
+        if accepts_gzip(self.headers) {
+            asked = asked.header(ACCEPT_ENCODING, "gzip");
         }
-        Step::Call(service) => {
-            asked =
-                asked.header(CONTENT_TYPE, Step::request_type(service)).header(ACCEPT, step.answer_type());
-            if head.headers.get(CONTENT_ENCODING).is_some_and(|value| value == "gzip") {
-                asked = asked.header(CONTENT_ENCODING, "gzip");
-            }
-            let limit = shared.limits.sent_bytes;
-            if let Some(length) = hyper::body::Body::size_hint(&body).exact() {
-                if length > limit {
-                    return Err(Refusal::TooLarge { limit_mib: limit >> 20 });
+        if let Some(authorization) = &self.authorization {
+            asked = asked.header(AUTHORIZATION, authorization);
+        }
+        let body = match (self.step, body) {
+            (Step::Call(service), Some(body)) => {
+                asked = asked
+                    .header(CONTENT_TYPE, Step::request_type(service))
+                    .header(ACCEPT, self.step.answer_type());
+                if self.headers.get(CONTENT_ENCODING).is_some_and(|value| value == "gzip") {
+                    asked = asked.header(CONTENT_ENCODING, "gzip");
                 }
-                asked = asked.header(CONTENT_LENGTH, length);
+                let limit = self.shared.limits.sent_bytes;
+                if let Some(length) = hyper::body::Body::size_hint(&body).exact() {
+                    if length > limit {
+                        return Err(Refusal::TooLarge { limit_mib: limit >> 20 });
+                    }
+                    asked = asked.header(CONTENT_LENGTH, length);
+                }
+                Limited::new(body, limit, self.shared.limits.silence, Counter(sent)).boxed()
             }
-            Limited::new(body, limit, shared.limits.silence, Counter(sent)).boxed()
+            _ => {
+                asked = asked.header(ACCEPT, "*/*");
+                Empty::<Bytes>::new().map_err(|never| match never {}).boxed()
+            }
+        };
+        asked.body(body).map_err(|_| Refusal::NotGit)
+    }
+
+    fn target(&self, is_dotted: bool) -> String {
+        let (path, dot) = (self.url.path(), if is_dotted { ".git" } else { "" });
+        match self.step {
+            Step::Advertise(service) => format!("/{path}{dot}/info/refs?service={}", service.name()),
+            Step::Call(service) => format!("/{path}{dot}/{}", service.name()),
         }
-    };
-    asked.body(body).map_err(|_| Refusal::NotGit)
+    }
+
+    /// Some hosts have a repository under its name with `.git` behind it, and say so. This is the one redirect that
+    /// counts, because where it leads is known without it.
+    fn leads_to_dotted(&self, response: &Response<Incoming>) -> bool {
+        let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+        let dotted = self.target(true);
+        matches!(self.step, Step::Advertise(_))
+            && response.status().is_redirection()
+            && !self.url.path().ends_with(".git")
+            && !self.shared.dotted.has(self.url)
+            && to.is_some_and(|to| to.strip_prefix(&self.url.origin().to_string()).unwrap_or(to) == dotted)
+    }
 }
 
 fn is_protocol(value: &HeaderValue) -> bool {

@@ -22,6 +22,9 @@ use crate::{Handle, Hosts, Limits, Options, Origin, Service};
 
 const TOKEN: &str = "t0ken";
 
+/// The host's own address, in its answers.
+const HERE: &str = "{here}";
+
 /// `git:t0ken`
 const SHOWN: &str = "Basic Z2l0OnQwa2Vu";
 
@@ -57,7 +60,8 @@ impl Host {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(String::from_utf8_lossy(&heard).into_owned());
-        let _ = stream.write_all(answer.as_bytes()).await;
+        let here = stream.local_addr().map(|here| here.to_string()).unwrap_or_default();
+        let _ = stream.write_all(answer.replace(HERE, &here).as_bytes()).await;
         // Until whoever asked has gone.
         while stream.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
     }
@@ -308,6 +312,41 @@ async fn answers_that_are_none_of_a_git_server_are_kept_here() {
     let heard = setup.get(&format!("/{}/org/mine/info/refs?service=git-receive-pack", host.path())).await;
     assert!(heard.starts_with("HTTP/1.1 403"), "{heard}");
     assert!(setup.refused().is_some_and(|refusal| refusal.is_authentication()));
+}
+
+/// As GitLab does it.
+#[tokio::test]
+async fn a_host_may_want_git_behind_the_name_and_nothing_else() {
+    const MOVED: &str = "HTTP/1.1 301 Moved\r\nLocation: ";
+    let target = "/org/mine.git/info/refs?service=git-upload-pack";
+    for (to, is_followed) in [
+        (target.to_owned(), true),
+        (format!("http://{HERE}{target}"), true),
+        (format!("https://{HERE}{target}"), false),
+        (format!("http://evil.example{target}"), false),
+        (format!("//evil.example{target}"), false),
+        ("/org/theirs.git/info/refs?service=git-upload-pack".to_owned(), false),
+        ("/org/mine.git/info/refs?service=git-receive-pack".to_owned(), false),
+        (format!("http://{HERE}@evil.example{target}"), false),
+    ] {
+        let answer = format!("{MOVED}{to}\r\nContent-Length: 0\r\n\r\n");
+        let host = Host::start(answer.leak()).await;
+        let setup = Setup::new(&host.origin, Limits::default()).await;
+        let path = format!("/{}/org/mine", host.path());
+        let heard = setup.get(&format!("{path}/info/refs?service=git-upload-pack")).await;
+        // It answers the same whatever it is asked.
+        assert!(heard.starts_with("HTTP/1.1 404"), "{heard}");
+        let asked = host.asked();
+        assert_eq!(asked.len(), if is_followed { 2 } else { 1 }, "{to}");
+        if is_followed {
+            assert!(asked[1].starts_with(&format!("GET {target} ")), "{}", asked[1]);
+            let post = format!(
+                "POST {path}/git-upload-pack HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            );
+            setup.say(post.as_bytes()).await;
+            assert!(host.asked()[2].starts_with("POST /org/mine.git/git-upload-pack "), "{:?}", host.asked());
+        }
+    }
 }
 
 #[tokio::test]
