@@ -54,7 +54,10 @@ impl Credentials {
         let kept = self.store.git_credential(&url.origin().to_string()).await;
         let kept = kept.map_err(|error| {
             tracing::warn!(%error, "the token of {} cannot be read: {error}", url.origin());
-            Refusal::NoToken { reason: "the database cannot be read".to_owned() }
+            match error.is_retryable() {
+                true => Refusal::NoTokenNow,
+                false => Refusal::NoToken { reason: "what is stored of it cannot be read".to_owned() },
+            }
         })?;
         Ok(kept.map(|kept| Credential { username: kept.username, token: kept.token }))
     }

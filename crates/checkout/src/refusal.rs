@@ -45,6 +45,9 @@ pub enum Refusal {
         /// Why, without secrets.
         reason: String,
     },
+    /// The same, for the moment.
+    #[error("no token could be looked up for the repository now")]
+    NoTokenNow,
     /// There is no such repository, or not for whoever asks.
     #[error("the host knows no such repository, or does not show it")]
     NotFound,
@@ -93,7 +96,14 @@ pub enum Refusal {
 impl Refusal {
     /// Whether the same may succeed in a moment.
     pub fn is_worth_retrying(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Unavailable { .. } | Self::TimedOut | Self::BrokenOff)
+        matches!(
+            self,
+            Self::NoTokenNow
+                | Self::Unreachable { .. }
+                | Self::Unavailable { .. }
+                | Self::TimedOut
+                | Self::BrokenOff
+        )
     }
 
     /// Whether whoever asks is not known, or not well enough.
@@ -118,7 +128,9 @@ impl Refusal {
             Self::NotFound => "look at the spelling, and whether the App is installed for this repository",
             Self::Moved => "use the address that the host shows now",
             Self::NotGit => "use the address that `git clone` takes",
-            Self::Unreachable { .. } | Self::Unavailable { .. } | Self::TimedOut => "try again later",
+            Self::NoTokenNow | Self::Unreachable { .. } | Self::Unavailable { .. } | Self::TimedOut => {
+                "try again later"
+            }
             Self::BrokenOff => "try again",
             Self::TooLarge { .. } => "clone less of the history (`depth`)",
             Self::TooLargeThere { .. } => "push less at once",
@@ -136,7 +148,8 @@ impl Refusal {
                 "repository_authentication_failed"
             }
             Self::NotFound | Self::Moved | Self::NotGit => "repository_not_found",
-            Self::Unreachable { .. }
+            Self::NoTokenNow
+            | Self::Unreachable { .. }
             | Self::Unavailable { .. }
             | Self::TimedOut
             | Self::BrokenOff

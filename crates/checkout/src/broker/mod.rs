@@ -152,7 +152,9 @@ fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::GitHubAuthentication
         | Refusal::Authentication { .. }
         | Refusal::NoToken { .. } => StatusCode::FORBIDDEN,
-        Refusal::Unreachable { .. } | Refusal::Unavailable { .. } => StatusCode::BAD_GATEWAY,
+        Refusal::NoTokenNow | Refusal::Unreachable { .. } | Refusal::Unavailable { .. } => {
+            StatusCode::BAD_GATEWAY
+        }
         Refusal::TimedOut => StatusCode::GATEWAY_TIMEOUT,
         Refusal::BrokenOff => StatusCode::REQUEST_TIMEOUT,
         Refusal::TooLarge { .. } | Refusal::TooLargeThere { .. } => StatusCode::PAYLOAD_TOO_LARGE,
