@@ -162,6 +162,49 @@ async fn a_token_is_nowhere_but_at_its_host() {
     server.finish().await;
 }
 
+/// A sandbox that was there before is nobody's workspace until its code is there.
+#[tokio::test]
+async fn code_comes_into_what_waited_in_a_pool_and_again_after_a_kill() {
+    let git = GitServer::start(None);
+    git.create_repository("repo");
+    let options = TestServerOptions::default()
+        .with("CHECKOUT_ALLOWED_HOSTS", git.origin())
+        .with("WORKSPACE_WARM_POOL_SIZE", 2);
+    let mut server = options.start().await;
+    let client = server.client();
+    eventually("the pool is full", Duration::from_secs(60), async || {
+        (client.warm_pool().await.unwrap().ready == 2).then_some(())
+    })
+    .await;
+    let request = CreateWorkspace { repository_url: Some(git.url("repo")), ..CreateWorkspace::default() };
+    let made = client.create(&request).await.unwrap();
+    assert_eq!((made.status, made.checkout.status.as_str()), (WorkspaceStatus::Ready, "done"), "{made:?}");
+    sh(&client, made.id, "echo x > x && git add x && git commit -qm x && git push -q 2>&1").await;
+
+    git.behave(&[GitBehaviour::Serve, GitBehaviour::Hold]);
+    let before = git.seen().len();
+    let promised = client.create_without_waiting(&request).await.unwrap();
+    eventually("it is being cloned", Duration::from_secs(30), async || {
+        (git.seen().len() >= before + 2).then_some(())
+    })
+    .await;
+    assert_eq!(client.warm_pool().await.unwrap().hits, 2);
+    let refused = client.bash(promised.id, &BashRequest::new("true")).await;
+    assert!(refused.is_err(), "it is not ready: {refused:?}");
+    server.kill();
+    git.behave(&[]);
+    server.start_again().await;
+    let client = server.client();
+    let (workspace, _) = eventually("it is ready", Duration::from_secs(60), async || {
+        let workspace = client.workspace(promised.id).await.unwrap();
+        (workspace.status == WorkspaceStatus::Ready).then_some(workspace)
+    })
+    .await;
+    assert_eq!(workspace.checkout.status, "done", "{workspace:?}");
+    assert_eq!(sh(&client, promised.id, "cat x; git status --porcelain").await, "x\n");
+    server.finish().await;
+}
+
 /// `kill -9` while a push is under way: what was not taken is still there, and goes when it is pushed again.
 #[tokio::test]
 async fn a_server_that_is_killed_in_the_middle_of_a_push_loses_nothing() {
