@@ -42,6 +42,7 @@ impl Bench {
             database_url: None,
             gvisor: Gvisor::Off,
             warm_pool_size: 0,
+            git_host: None,
         })
     }
 

@@ -57,6 +57,8 @@ pub(crate) struct ServerSetup {
     pub(crate) gvisor: Gvisor,
     /// Sandboxes that are made ahead of time.
     pub(crate) warm_pool_size: u32,
+    /// A git host that repositories may be at.
+    pub(crate) git_host: Option<String>,
 }
 
 /// A running server.
@@ -78,6 +80,7 @@ impl Server {
             // What a create costs that nobody has prepared.
             .env("WORKSPACE_WARM_POOL_SIZE", setup.warm_pool_size.to_string())
             .env("WORKSPACE_MAX_CONCURRENT", setup.max_concurrent.to_string())
+            .envs(setup.git_host.iter().map(|host| ("CHECKOUT_ALLOWED_HOSTS", host)))
             .envs(setup.database_url.iter().map(|url| ("DATABASE_URL", url)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -1,6 +1,7 @@
 //! The measurements, one file each.
 
 mod calls;
+mod clone;
 mod control;
 mod create;
 mod crowd;
@@ -45,6 +46,8 @@ pub(crate) enum Measurement {
     Tools,
     /// A gibibyte up and down.
     Transfer,
+    /// A repository into a workspace.
+    Clone,
     /// Tool calls beside fifty workspaces and ten thousand rows, on both databases.
     Population,
     /// What the control plane takes by itself.
@@ -59,13 +62,14 @@ pub(crate) enum Measurement {
 
 impl Measurement {
     /// All of them. Memory first, while nothing else has happened.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Footprint,
         Self::Create,
         Self::Calls,
         Self::Tools,
         Self::Disk,
         Self::Transfer,
+        Self::Clone,
         Self::Flood,
         Self::Crowd,
         Self::Population,
@@ -87,6 +91,7 @@ impl Measurement {
             Self::Disk => disk::run(bench).await,
             Self::Tools => tools::run(bench).await,
             Self::Transfer => transfer::run(bench).await,
+            Self::Clone => clone::run(bench).await,
             Self::Population => population::run(bench).await,
             Self::Control => control::run(bench).await,
             Self::Warm => warm::run(bench).await,
