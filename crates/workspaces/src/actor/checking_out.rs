@@ -31,10 +31,13 @@ impl Actor {
         };
         let checkout = self.context.options.checkout.clone();
         let presence = self.presence.clone();
+        let has_services = !self.context.options.services.is_empty();
         let watching = checkout.as_ref().map(|checkout| watch(&self.context, &self.presence, &row, checkout));
         let working = Box::pin(async move {
             // What leads to the remotes is one of them.
-            presence.contact.until_offered().await;
+            if has_services {
+                presence.contact.until_offered().await;
+            }
             check_out_all(checkout, row, client).await
         });
         let repositories = match self.interruptible(working, &mut Vec::new()).await {
