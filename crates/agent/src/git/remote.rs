@@ -27,6 +27,7 @@ const SETTINGS: &[&str] = &[
     "http.cookieFile=",
     "http.followRedirects=false",
     "core.gitProxy=",
+    "core.alternateRefsCommand=",
     "push.recurseSubmodules=no",
     "push.gpgSign=false",
     "push.followTags=false",
