@@ -92,11 +92,11 @@ async fn somebody_commits() {
     repository.commit(files("m", &["a"])).await;
     assert_eq!(
         repository.sh("git log -1 --format='%an <%ae> %cn <%ce>'").await,
-        "Emergent Agent <agent@emergent.invalid> Emergent Agent <agent@emergent.invalid>"
+        "Emergent Agent <agent@emergent.local> Emergent Agent <agent@emergent.local>"
     );
     repository.sh("git config user.name 'A Person'; echo y > a").await;
     repository.commit(files("m", &["a"])).await;
-    assert_eq!(repository.sh("git log -1 --format='%an <%ae>'").await, "A Person <agent@emergent.invalid>");
+    assert_eq!(repository.sh("git log -1 --format='%an <%ae>'").await, "A Person <agent@emergent.local>");
 }
 
 #[tokio::test]
