@@ -161,8 +161,9 @@ async fn a_crash_in_the_middle_of_it_is_begun_again_or_leaves_nothing() {
             assert_eq!(installation.handle().pools().hits, 1);
         }
         installation.crash().await;
-        let _ = creating.await;
-        bringer.gate.add_permits(1);
+        // The owner that was is stuck for good, as if it were not there.
+        drop(creating);
+        installation.options.checkout = Some(Bringer::new(1));
         installation.start_again().await;
         installation.wait_for(id, (!waited).then_some(WorkspaceStatus::Ready)).await;
         if !waited {
