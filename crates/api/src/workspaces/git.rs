@@ -10,10 +10,9 @@ use super::git_remote::Remote;
 use super::git_request::{GitCall, GitRequest};
 use crate::audit::Summary;
 use crate::errors::ErrorCode::{
-    AlreadyExists, FileNotFound, GitFailed, LimitReached, NoSpace, NotADirectory, NotARepository,
-    NotSupported, NothingToCommit, PermissionDenied, ProgramMissing, RefNotFound,
-    RepositoryAuthenticationFailed, RepositoryNotAllowed, RepositoryNotFound, RepositoryUnreachable,
-    WouldOverwrite,
+    AlreadyExists, FileNotFound, GitFailed, NoSpace, NotADirectory, NotARepository, NotSupported,
+    NothingToCommit, PermissionDenied, ProgramMissing, RefNotFound, RepositoryAuthenticationFailed,
+    RepositoryNotAllowed, RepositoryNotFound, RepositoryUnreachable, WouldOverwrite,
 };
 use crate::errors::{ApiError, JSON_BODY, PRIVATE, TOOL_CALL, WORKSPACE, documented_errors};
 use crate::extract::{JsonBody, Tool};
@@ -23,7 +22,6 @@ documented_errors!(Errors: PRIVATE, JSON_BODY, WORKSPACE, TOOL_CALL, &[
     AlreadyExists,
     FileNotFound,
     GitFailed,
-    LimitReached,
     NoSpace,
     NotADirectory,
     NotARepository,

@@ -11,7 +11,7 @@ use emergent_workspaces::ToolError;
 
 use super::git_request::GitCall;
 use super::repositories;
-use crate::errors::{ApiError, ErrorCode};
+use crate::errors::ApiError;
 use crate::extract::{OpenCall, Tool};
 
 /// The most repositories that a workspace gets in all.
@@ -72,7 +72,7 @@ impl Remote {
             }
             if reached.len() >= MAX_REPOSITORIES {
                 let message = format!("a workspace has {MAX_REPOSITORIES} repositories at most");
-                return Err(ApiError::new(ErrorCode::LimitReached, message));
+                return Err(ApiError::invalid("repository_url", message));
             }
             granted = Some(self.checkout.grant(self.workspace, url.clone()));
             reached.push(repository.clone());
