@@ -346,7 +346,7 @@ async fn a_clone_that_fails_leaves_nothing_behind() {
     assert_eq!(taken.failure(), (409, "already_exists"), "{}", taken.body);
     let gone = workspace.post("/git", clone("none", "x")).await;
     assert_eq!(gone.failure(), (404, "repository_not_found"), "{}", gone.body);
-    assert_eq!(urls().await, [mine.clone()]);
+    assert_eq!(urls().await, [mine]);
     workspace.sh("test ! -e x && git fetch -q 2>&1").await;
     let refused = workspace
         .sh(&format!(

@@ -18,7 +18,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
 use crate::connect::connect;
-use crate::credentials::Access;
+use crate::credentials::{Access, Credential};
 use crate::hosts::Standing;
 use crate::refusal::Refusal;
 use crate::service::Shared;
@@ -61,7 +61,7 @@ pub(super) async fn forward(
         GitService::ReceivePack => Access::Write,
     };
     let credential = shared.credentials.find(url, standing, access).await?;
-    let authorization = credential.as_ref().and_then(|credential| credential.header());
+    let authorization = credential.as_ref().and_then(Credential::header);
     let is_authenticated = authorization.is_some();
     let sent = Arc::new(AtomicU64::new(0));
     let (head, body) = request.into_parts();

@@ -36,7 +36,7 @@ impl Aside {
         match self {
             Self::Snapshot { reply, .. } => drop(reply.send(Err(SnapshotError::Workspace(error)))),
             Self::Repository { reply, .. } | Self::Attach { reply, .. } | Self::Detach { reply, .. } => {
-                drop(reply.send(Err(error)))
+                drop(reply.send(Err(error)));
             }
         }
     }
