@@ -50,9 +50,10 @@ pub(crate) struct AgentVolume {
     names: Names,
     program: Bytes,
     hash: String,
-    /// Locked while somebody looks whether it is whole.
-    looking: Mutex<()>,
-    /// The sealed volume, if it was whole when somebody looked.
+    /// Whether it was seen to be whole. Locked while somebody looks.
+    whole: Mutex<bool>,
+    /// The sealed volume of the last look. It stays while another look is due: whoever is about to start a sandbox
+    /// has looked before.
     sealed: std::sync::Mutex<Option<String>>,
 }
 
@@ -66,7 +67,7 @@ impl AgentVolume {
             names,
             program: Bytes::copy_from_slice(program),
             hash,
-            looking: Mutex::default(),
+            whole: Mutex::new(false),
             sealed: Default::default(),
         }
     }
@@ -83,10 +84,6 @@ impl AgentVolume {
         self.sealed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set_known(&self, sealed: Option<String>) {
-        *self.sealed.lock().unwrap_or_else(PoisonError::into_inner) = sealed;
-    }
-
     fn writable_mount(&self) -> Mount {
         Mount {
             target: Some(FOLDER.to_owned()),
@@ -101,18 +98,19 @@ impl AgentVolume {
     /// Makes sure that it is there and whole. `image` is any image that Docker has: a container
     /// that is never started needs one too.
     pub(crate) async fn ensure(&self, docker: &Docker, image: &str) -> Result<(), EngineError> {
-        let _looking = self.looking.lock().await;
-        if self.known().is_none() {
+        let mut whole = self.whole.lock().await;
+        if !*whole {
             self.fill(docker, image).await?;
-            self.set_known(Some(self.seal(docker).await?));
+            let sealed = self.seal(docker).await?;
+            *self.sealed.lock().unwrap_or_else(PoisonError::into_inner) = Some(sealed);
+            *whole = true;
         }
         Ok(())
     }
 
     /// It is looked at again before the next sandbox: somebody may have removed it.
     pub(crate) async fn doubt(&self) {
-        let _looking = self.looking.lock().await;
-        self.set_known(None);
+        *self.whole.lock().await = false;
     }
 
     async fn fill(&self, docker: &Docker, image: &str) -> Result<(), EngineError> {
